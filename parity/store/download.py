@@ -216,9 +216,8 @@ class _BundleDownload:
     def _write_body(self, answer: transport.Answer, printable: str) -> ReceivedFile:
         writer, length = self.writer, answer.length
         writer.fill(answer.pieces, None if length is None else writer.count + length)
-        received = writer.summarize(
-            _describe_origin(printable, answer.redirects, resumed=writer.resumed)
-        )
+        origin = _describe_origin(printable, answer.redirects, resumed=writer.resumed)
+        received = writer.summarize(origin)
         if not answer.has_known_end and _is_cut_short(received, writer.expected_size):
             missing = (writer.expected_size or 0) - received.size
             obtained = failures.format_cut_short(received.size, missing)

@@ -69,7 +69,8 @@ def _classify_unknown_end(case: Case, dump_run: DumpResult, compare: Compare) ->
     is_silent = codes <= {"dump-missing", "dump-empty"}
     if is_silent and (case.expect == "refuse" or (case.expect == "either" and codes)):
         message = "no outcome.json beside the dump says how the program ended"
-        return CaseOutcome(findings=(_build_notice("no-outcome", message),), skip="no-outcome")
+        notice = Finding(level="notice", code="no-outcome", message=message)
+        return CaseOutcome(findings=(notice,), skip=notice.code)
     if dump_run.findings:
         return CaseOutcome(findings=dump_run.findings)
     return _check_load(case, dump_run, compare)
@@ -189,10 +190,6 @@ def _build_error(word: str, message: str, findings: tuple[Finding, ...]) -> Find
     )
 
 
-def _build_notice(code: str, message: str) -> Finding:
-    return Finding(level="notice", code=code, message=message)
-
-
 def _list_tensor_files(folder: Path) -> list[str]:
     """List the files in ``folder`` that contain a tensor or are unreadable as one."""
     if not folder.is_dir():
@@ -213,4 +210,5 @@ def mark_uncontrolled(case: Case, outcome: CaseOutcome) -> CaseOutcome:
         f"no load case of the group {get_group(case)!r} is right in this run, so this rejection "
         "proves nothing: a port that rejects everything would pass; also select a load case"
     )
-    return replace(outcome, findings=(_build_notice("no-control", message),), skip="no-control")
+    notice = Finding(level="notice", code="no-control", message=message)
+    return replace(outcome, findings=(notice,), skip=notice.code)

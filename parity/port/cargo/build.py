@@ -234,7 +234,9 @@ def install(call: CargoCall, crates: Path) -> Program:
     from filelock import FileLock, Timeout
 
     crates.mkdir(parents=True, exist_ok=True)
-    root = crates.resolve() / _compute_key(call)  # 64 hex digits
+    target = [call.dump.crate, call.target_args, sorted(call.dump.env.items())]
+    state = [target, call.read_version(), call.read_configs(), _select_variables(call.env)]
+    root = crates.resolve() / hashlib.sha256(json.dumps(state).encode()).hexdigest()
     file = root / "bin" / (f"{call.example}.exe" if os.name == "nt" else call.example)
     try:
         with FileLock(f"{root}.lock", timeout=max(call.deadline - time.monotonic(), 0)):
@@ -259,12 +261,6 @@ def _publish(call: CargoCall, root: Path) -> None:
         partial.rename(root)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-
-
-def _compute_key(call: CargoCall) -> str:
-    target = [call.dump.crate, call.target_args, sorted(call.dump.env.items())]
-    state = [target, call.read_version(), call.read_configs(), _select_variables(call.env)]
-    return hashlib.sha256(json.dumps(state).encode()).hexdigest()
 
 
 def _select_variables(env: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -27,6 +27,7 @@ from parity.tensors.json_values import (
     EXACT,
     MAX_BYTES,
     Comparison,
+    Difference,
     DocumentComparison,
     check_depth,
     compare_documents,
@@ -204,16 +205,15 @@ def _report(
         stated = rules[pointer].bounds if pointer in rules else None
         bounds = EXACT if stated is None else stated
         if one.worst is not None:
-            yield _report_difference(f"{source}#{pointer}", one, bounds)
+            yield _report_difference(f"{source}#{pointer}", one, one.worst, bounds)
         elif one.numbers:
             numbers = {f"{source}#{pointer}": np.array(one.numbers)}
             yield from check_arrays(numbers, bounds)
 
 
-def _report_difference(name: str, one: Comparison, bounds: Mapping[str, float]) -> Finding:
-    worst = one.worst
-    if worst is None:
-        raise ValueError(name)
+def _report_difference(
+    name: str, one: Comparison, worst: Difference, bounds: Mapping[str, float]
+) -> Finding:
     expected, obtained = _format(worst.expected), _format(worst.obtained)
     off = f" (off by {worst.error:.3g})" if math.isfinite(worst.error) else ""
     limits = (

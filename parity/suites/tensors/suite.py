@@ -136,19 +136,14 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     more = [*applied.findings, *([_report_undumpable(undumpable)] if undumpable else [])]
     found_in_outputs, count, share = documents.compare_outputs(detail, dump, case.requested)
     margins = [one for one in (outcome.margin, share) if one is not None]
+    parts = [f"{name}#{part}" for name, rules in detail.documents.items() for part in rules]
     return replace(
         outcome,
         findings=(*outcome.findings, *more, *found_in_outputs),
         compared=outcome.compared + count,
         margin=max(margins, default=None),
-        tensors=(*outcome.tensors, *_list_outputs(detail)),
+        tensors=(*outcome.tensors, *detail.documents, *parts, *detail.texts),
     )
-
-
-def _list_outputs(detail: TensorCase) -> list[str]:
-    """List the names of JSON and text outputs that findings and known failures have."""
-    parts = [f"{name}#{part}" for name, rules in detail.documents.items() for part in rules]
-    return [*detail.documents, *parts, *detail.texts]
 
 
 def _let_stages_be_missing(
