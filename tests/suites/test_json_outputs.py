@@ -239,6 +239,18 @@ def test_bounds_tighten_whatever_has_a_tolerance(
     return None
 
 
+@pytest.mark.parametrize("bounds", ["ulp 0", "cosine 1"])
+def test_bounds_that_are_for_tensors_alone_do_not_tighten_json(
+    bounds: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.dumps(RIGHT).encode()
+    right: dict[str, Any] = {"c/reference/w.npy": np.ones(3, "<f4"), "c/reference/o.json": document}
+    bench = ManifestBench(tmp_path, capsys, right, {})
+    bench.more = f"    bounds: {{c: {{{bounds.replace(' ', ': ')}}}}}\n"
+    ((_, _, message),) = bench.list_problems(write_manifest(LOSSES))
+    assert message.endswith(f"states: {bounds} is looser than exact, which is stated")
+
+
 WRONG = {
     "a pointer that matches nothing": ('{"/loss": exact}', (5, 16), "has no '/loss'"),
     "a member that is not there": ("{loss: exact}", (5, 16), "has no '/loss'"),

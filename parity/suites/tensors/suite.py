@@ -96,7 +96,7 @@ def _list_tolerances(entry: TensorCase) -> list[Mapping[str, float]]:
     found = [check.bounds for rule in rules for check in rule.checks or ()]
     numbers = [rule.bounds for one in entry.documents.values() for rule in one.values()]
     # `ulp` and `cosine` are for tensors: any is looser.
-    found += [{"ulp": 0.0, "cosine": 1.0, **bounds} for bounds in numbers if bounds]
+    found += [{"ulp": -1.0, "cosine": 2.0, **bounds} for bounds in numbers if bounds]
     return [bounds for bounds in found if bounds]
 
 
