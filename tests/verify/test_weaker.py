@@ -88,6 +88,7 @@ MANIFESTS: dict[str, tuple[str, str, list[str]]] = {
         ['tolerance of a/o.json#/ids widened: exact → partition {"with": []}']),
     "JSON, gone": (write_json("exact"), "", ["not compared any more: a/o.json#"]),
     "text, gone": ("    text: [t.txt]\n", "", ["not compared any more: a/t.txt"]),
+    "metadata, gone": ("    metadata: {step: x}\n", "", ["not compared any more: a/__metadata__"]),
     "expected to be rejected or not": (
         "", "    expect: either\n", ["expect of a: load → either"]),
     "expected to be rejected": (

@@ -171,11 +171,11 @@ def list_rules(case: Case, tolerances: Tolerances) -> dict[str, Rule]:
             blind=reference.find_blind_reason(name),
             optional=rule.optional or name in free,
         )
+    if detail.metadata:
+        rules["__metadata__"] = Rule(checks=EXACT)
     for source, stated in detail.documents.items():
-        tight = documents.tighten_rules(
-            {"": JsonRule(dict(EXACT[0].bounds)), **stated}, case.requested
-        )
-        for pointer, one in tight.items():
+        stated_or_exact = {"": JsonRule(dict(EXACT[0].bounds)), **stated}
+        for pointer, one in documents.tighten_rules(stated_or_exact, case.requested).items():
             parts = {"partition": {"with": [*one.parts[1:]]}} if one.parts else {}
             check = Check(bounds=one.bounds or {}, measures=parts)
             rules[f"{source}#{pointer}"] = Rule(checks=(check,), ignore=one.reason)
