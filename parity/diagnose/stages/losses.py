@@ -1,7 +1,7 @@
 """Compute losses in NumPy; keyword arguments after ``*`` select known mistakes.
 
 Definitions: the documentation of ``torch.nn.functional``. ``reduction`` is ATen's number:
-0 none, 1 mean, 2 sum.
+0 none, 1 mean, 2 sum; and 3 is the sum over the length of the first axis (``batchmean``).
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from parity.diagnose.stages.elementwise import Function
 
 Array = Any  # of NumPy; a number has no axes
 
+_MEAN, _BATCH_MEAN = 1, 3
+
 
 def _reduce(values: Array, reduction: int, count: float | None = None) -> Array:
     if not reduction:
         return values
     total = values.sum()
-    if reduction == 3:  # noqa: PLR2004 - batchmean
+    if reduction == _BATCH_MEAN:
         return total / len(values)
-    return total / (values.size if count is None else count) if reduction == 1 else total
+    return total / (values.size if count is None else count) if reduction == _MEAN else total
 
 
 def mse_loss(input: Array, target: Array, reduction: int = 1, *, factor: float = 1.0) -> Array:
