@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from parity.diagnose.stages.activate import softmax
+from parity.diagnose.stages.move import repeat_interleave
 from parity.diagnose.stages.multiply import linear
 from parity.diagnose.stages.windows import check_product, check_size
 
@@ -54,10 +55,10 @@ def scaled_dot_product_attention(
     check_size(*query.shape[:-1], key.shape[-2])
     key = _repeat_heads(key, query, tiled=tiled in ("key", "both"))
     value = _repeat_heads(value, query, tiled=tiled in ("value", "both"))
-    check_product(query, np.swapaxes(key, -1, -2))
+    check_product(query, key.mT)
     check_size(*query.shape[:-1], value.shape[-1])
     factor = query.shape[-1] ** power if scale is None else scale
-    scores = query @ np.swapaxes(key, -1, -2) * (factor * factor if twice else factor)
+    scores = query @ key.mT * (factor * factor if twice else factor)
     added = _make_mask(scores, attn_mask, is_causal=is_causal, diagonal=diagonal)
     if mask == "zero":
         added = np.where(np.isneginf(added), 0, added)
@@ -77,9 +78,7 @@ def _repeat_heads(heads: Array, query: Array, *, tiled: bool) -> Array:
         return heads
     count = query.shape[-3] // heads.shape[-3]
     check_size(count, *heads.shape)
-    if tiled:
-        return np.concatenate([heads] * count, axis=-3)
-    return np.repeat(heads, count, axis=-3)
+    return repeat_interleave(heads, count, -3, whole=tiled)
 
 
 def _make_mask(scores: Array, stated: Array | None, *, is_causal: bool, diagonal: int) -> Array:
@@ -121,12 +120,7 @@ def rotary(
     cosine, sine = np.cos(angles), np.sin(angles) * (-1 if backwards else 1)
     if exchanged:
         cosine, sine = sine, cosine
-    half = width // 2
-    parts = (
-        (values[..., ::2], values[..., 1::2])
-        if interleaved
-        else (values[..., :half], values[..., half:])
-    )
+    parts = [values[..., ::2], values[..., 1::2]] if interleaved else np.split(values, 2, -1)
     turned = parts[0] * cosine - parts[1] * sine, parts[0] * sine + parts[1] * cosine
     joined = (
         np.stack(turned, -1).reshape(values.shape) if interleaved else np.concatenate(turned, -1)
@@ -168,6 +162,5 @@ def multi_head_attention(
     joined = scaled_dot_product_attention(
         heads[0], heads[1], heads[2], attn_mask=attn_mask, **ways
     ).swapaxes(1, 2)
-    output = joined.reshape(*joined.shape[:2], width) @ out_proj_weight.T
-    output = output if out_proj_bias is None else output + out_proj_bias
+    output = linear(joined.reshape(*joined.shape[:2], width), out_proj_weight, out_proj_bias)
     return output if batch_first else output.swapaxes(0, 1)

@@ -184,5 +184,5 @@ CHANGES: dict[str, Function] = {
     "ones": np.ones_like,
     "zeros": np.zeros_like,
     "trailing": lambda one: one[..., None],
-    "turned": lambda one: np.swapaxes(one, -1, -2),
+    "turned": np.matrix_transpose,
 }

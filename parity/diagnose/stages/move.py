@@ -169,8 +169,15 @@ def pad(
     check_size(*(size + sum(both) for size, both in zip(input.shape, added, strict=True)))
     for axis, (before, after) in enumerate(pairs):
         input = slice(input, axis, max(-before, 0), input.shape[axis] - max(-after, 0))
-    mode = {"replicate": "edge", "circular": "wrap"}.get(mode, mode)
-    return np.pad(input, added, mode, **({"constant_values": value} if mode == "constant" else {}))  # type: ignore[call-overload]
+    ours: Any = {"replicate": "edge", "circular": "wrap"}.get(mode, mode)
+    return np.pad(input, added, ours, **({"constant_values": value} if mode == "constant" else {}))
+
+
+def repeat_interleave(
+    input: Array, repeats: Any, dim: int | None = None, *, whole: bool = False
+) -> Array:
+    """Repeat each element along an axis, or the ``whole`` of it."""
+    return np.concatenate([input] * repeats, dim) if whole else np.repeat(input, repeats, dim)
 
 
 def pixel_shuffle(input: Array, upscale_factor: int, *, inner: bool = False) -> Array:
@@ -186,7 +193,9 @@ TABLE: dict[str, Function] = {
     **dict.fromkeys(
         ("contiguous", "clone", "detach", "alias", "lift_fresh_copy", "to"), lambda input: input
     ),
-    "select": lambda input, dim, index: np.take(input, index, dim),
+    **dict.fromkeys(
+        ("select", "index_select"), lambda input, dim, index: np.take(input, index, dim)
+    ),
     "narrow": lambda input, dim, start, length: slice(
         input, dim, start % input.shape[dim], start % input.shape[dim] + length
     ),
@@ -211,10 +220,6 @@ TABLE: dict[str, Function] = {
         [np.expand_dims(one, dim) for one in tensors], dim, backwards=backwards
     ),
     "repeat": lambda input, repeats: np.tile(input, repeats),
-    "repeat_interleave": lambda input, repeats, dim=None, *, whole=False: (
-        np.concatenate([input] * repeats, dim) if whole else np.repeat(input, repeats, dim)
-    ),
-    "index_select": lambda input, dim, index: np.take(input, index, dim),
     "take": lambda input, index: np.take(input, index),
     "scatter_add": lambda input, dim, index, src, *, added=True, flat=False: scatter(
         input, dim, index, src, added=added, flat=flat

@@ -42,8 +42,8 @@ def linear(
 
 def matmul(input: Array, other: Array, *, turned: str = "") -> Array:
     """Return the matrix product; ``turned`` transposes the ``input`` or the ``other`` first."""
-    first = np.swapaxes(input, -1, -2) if turned == "input" else input
-    second = np.swapaxes(other, -1, -2) if turned == "other" else other
+    first = input.mT if turned == "input" else input
+    second = other.mT if turned == "other" else other
     check_product(first, second)
     return first @ second
 
@@ -125,22 +125,14 @@ def _transform(function: Any, *, real: bool = False, complex: bool = True) -> Fu
     return transform
 
 
-def _turn(input: Array) -> Array:
-    return np.swapaxes(input, -1, -2)
-
-
 def triangular_solve(
-    A: Array,
-    B: Array,
-    upper: bool,
-    left: bool = True,
-    unitriangular: bool = False,
+    A: Array, B: Array, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Array:
     """Solve ``A @ X = B``, or ``X @ A = B`` where not ``left``; reads one triangle of A."""
     matrix = np.triu(A) if upper else np.tril(A)
     if unitriangular:
         matrix = matrix - matrix * np.eye(len(A)) + np.eye(len(A))
-    return np.linalg.solve(matrix, B) if left else _turn(np.linalg.solve(_turn(matrix), _turn(B)))
+    return np.linalg.solve(matrix, B) if left else np.linalg.solve(matrix.mT, B.mT).mT
 
 
 def einsum(operands: Sequence[Array], equation: str) -> Array:
@@ -160,7 +152,7 @@ TABLE: dict[str, Function] = {
     "outer": lambda input, vec2: matmul(input[:, None], vec2[None]),
     "baddbmm": lambda input, batch1, batch2, **rest: addmm(input, batch1, batch2, **rest),
     "solve": lambda A, B: np.linalg.solve(A, B),
-    "cholesky": lambda input, upper=False: (_turn if upper else np.asarray)(
+    "cholesky": lambda input, upper=False: (np.matrix_transpose if upper else np.asarray)(
         np.linalg.cholesky(input)
     ),
     "cross": lambda input, other, dim=-1: np.cross(input, other, axis=dim),

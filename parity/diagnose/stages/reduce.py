@@ -28,8 +28,7 @@ def _reduce_by(function: Function) -> Function:
     def reduce(
         input: Array, dim: Any = None, keepdim: bool = False, *, behind: float | None = None
     ) -> Array:
-        input = input if behind is None else _hide_nan(input, dim, behind)
-        return function(input, axis=_find_axes(dim), keepdims=keepdim)
+        return function(_hide_nan(input, dim, behind), axis=_find_axes(dim), keepdims=keepdim)
 
     return reduce
 
@@ -72,8 +71,10 @@ def norm(
     return total ** (1 / p) if root else total
 
 
-def _hide_nan(input: Array, dim: Any, fill: float) -> Array:
+def _hide_nan(input: Array, dim: Any, fill: float | None) -> Array:
     """Replace NaN that does not come first, as a comparison with the best one so far does."""
+    if fill is None:
+        return input
     axes = range(input.ndim) if dim is None else np.atleast_1d(dim) % input.ndim
     first = tuple(np.s_[:1] if axis in axes else np.s_[:] for axis in range(input.ndim))
     hidden = np.isnan(input)
@@ -110,7 +111,7 @@ def _find_place(function: Function) -> Function:
         last: bool = False,
         behind: float | None = None,
     ) -> Array:
-        input = input if behind is None else _hide_nan(input, dim, behind)
+        input = _hide_nan(input, dim, behind)
         if not last:
             return function(input, dim, keepdims=keepdim)
         size = input.size if dim is None else input.shape[dim]
@@ -123,7 +124,7 @@ def _find_extreme(name: str) -> Function:
     """Return ``max`` or ``min`` with the places."""
     value, place = getattr(np, name), _find_place(getattr(np, f"arg{name}"))
     return lambda input, dim=None, keepdim=False, *, behind=None, **ways: (
-        value(input if behind is None else _hide_nan(input, dim, behind), dim, keepdims=keepdim),
+        value(_hide_nan(input, dim, behind), dim, keepdims=keepdim),
         place(input, dim, keepdim, behind=behind, **ways),
     )
 
