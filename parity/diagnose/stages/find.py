@@ -2,6 +2,8 @@
 
 The rule: a way fits if what it leaves is at most a thousandth of the difference, or four times
 what rounding alone needs at that stage; the right way must be off by at least ten times that.
+Where the stage's rounding, one number for all elements, would hide the difference, but the
+reference has none, a way must give each element exactly.
 """
 
 from __future__ import annotations
@@ -134,9 +136,14 @@ def find_stage_cause(stage: Stage) -> StageCause:
         return StageCause(reason="its own reference is not what its inputs and arguments give")
     difference = measure_distance(right, stage.obtained)
     limit = find_limit(difference, rounding, right)
+    is_exact = 0 < stage.rounding <= _LEAST
+    if 0 < difference <= limit and not np.allclose(stage.obtained, right, _ASSUMED_ROUNDING, 0):
+        exact = fit_type(stated, stage.expected, is_exact=True)
+        is_exact = measure_distance(exact, stage.expected) == 0
+        rounding, limit = (0.0, 0.0) if is_exact else (rounding, limit)
     tried, fitting = [], []
     for code, text, values in _compute_ways(operator, arguments, right):
-        fitted = fit_type(values, stage.expected, is_exact=0 < stage.rounding <= _LEAST)
+        fitted = fit_type(values, stage.expected, is_exact=is_exact)
         left = measure_distance(fitted, stage.obtained)
         tried.append((text, left))
         if is_explained(left, difference, limit):

@@ -180,6 +180,37 @@ def test_wrong_ways_are_named(
         assert (code, text) in find.find_stage_cause(stage).ways
 
 
+_DIVIDED = {"input": np.array([7.5, -7.5, 8.5, 1e8]), "other": np.array([2.0, 2.0, -4.0, 7.0])}
+_FLAT = {"input": draw(3, 8) * 0.1, "normalized_shape": [8], "eps": 1e-8}
+_TRUNCATED = ("rounding-other", "it is rounded towards zero")
+#: Operator, arguments, the way that the port goes, what is added to its output and to the
+#: reference, the stage's rounding, which is that of its largest element, and the ways named.
+_COARSE: dict[str, tuple[str, dict[str, Any], Any, Any, Any, float, tuple[Any, ...]]] = {
+    "a way is given exactly": (
+        "floor_divide", _DIVIDED, _TRUNCATED, 0, 0, 0.85, (_TRUNCATED,)),
+    "one element is off by 1": (
+        "floor_divide", _DIVIDED, _TRUNCATED, [0, 0, 1, 0], 0, 0.85, ()),
+    "the reference has a rounding": (
+        "floor_divide", _DIVIDED, _TRUNCATED, 0, 1e-6, 0.85, ()),
+    "a way makes no more than a rounding": (
+        "layer_norm", _FLAT, ("eps-other", "eps is 1e-12"), 0, 0, 1e-5, ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _COARSE)
+def test_coarse_rounding_leaves_ways_that_an_exact_stage_shows(name: str) -> None:
+    op, arguments, way, added, off, rounding, named = _COARSE[name]
+    kind = f"aten.{op}.default"
+    ways = {(code, text): values for code, text, values in find.list_ways(kind, arguments)}
+    expected = (operators.compute(kind, arguments) + off).astype(np.float32)
+    obtained = (ways[way] + added).astype(np.float32)
+    stage = find.Stage(
+        kind=kind, arguments=arguments, expected=expected, obtained=obtained, rounding=rounding
+    )
+    assert find.measure_distance(obtained, expected) > 0
+    assert find.find_stage_cause(stage).ways == named
+
+
 def test_every_way_can_be_seen_in_some_row() -> None:
     seen = {
         (name, text)
