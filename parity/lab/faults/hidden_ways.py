@@ -20,7 +20,7 @@ from parity.diagnose.stages.operators import find_operator
 from parity.diagnose.stages.trace import Trace
 from parity.diagnose.stages.values import TraceError, Values
 from parity.lab.bundle_writer import BundleWriter
-from parity.lab.faults.stage_faults import find_limit, list_planted, recompute
+from parity.lab.faults.stage_faults import find_atol, list_planted, recompute
 from parity.lab.pins import packing
 from parity.suites.tensors.rules import read_references
 from parity.suites.tensors.stage_causes import make_trace, read_given
@@ -172,7 +172,7 @@ def _make_search(detail: TensorCase) -> _Search:
     named = [one.name for one in detail.stages if one.name in rules]
     return _Search(
         trace=make_trace(detail, references, {}),
-        limits={name: find_limit(rules[name]) for name in named},
+        limits={name: find_atol(rules[name]) for name in named},
         sizes={name: one.count for name, one in stored.items()},
         left=_MAX_WORK,
     )

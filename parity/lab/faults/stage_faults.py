@@ -29,11 +29,9 @@ Arrays = dict[str, Any]
 
 #: Ways of every operator, which have one row together.
 _GENERAL = ("stage-skipped", "stage-twice", *(way.code for way in read_ways()["*"]))
-
-
 #: Ways that change last digits, which only data at the edges shows; others are planted anyway.
 _FINE = ("digits-cancelled", "subnormals-lost")
-_NO_TOLERANCE = 1e-30
+_NO_TOLERANCE = 1e-30  # Of a stage that must be exact: less than any difference that counts
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def list_stage_faults(
     rows: dict[tuple[str, str, str], _Planted] = {}
     for stage in detail.stages:
         for key, planted in list_planted(trace, stage, narrow):
-            limit = find_limit(rules[stage.name]) if stage.name in rules else 1.0
+            limit = find_atol(rules[stage.name]) if stage.name in rules else 1.0
             if key[0] in _FINE and planted.size < limit != _NO_TOLERANCE:
                 continue
             if key not in rows or planted.size / limit > rows[key].size:
@@ -94,8 +92,8 @@ def list_planted(
             yield key, _Planted(stage.name, planted, measure_distance(planted, right))
 
 
-def find_limit(rule: Rule) -> float:
-    """Return the absolute tolerance of a stage; a tiny one where it has none."""
+def find_atol(rule: Rule) -> float:
+    """Return the absolute tolerance of a stage, ``_NO_TOLERANCE`` where it has none."""
     return (
         max((check.bounds.get("atol", 0.0) for check in rule.checks or ()), default=0.0)
         or _NO_TOLERANCE

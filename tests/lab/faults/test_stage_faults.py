@@ -127,7 +127,7 @@ def test_random_changes_are_found_and_get_no_name(cases: Cases, tmp_path: Path) 
         name, stage = pool[at]
         case, right = cases[name], traces[name].expected(stage)
         rules = resolve_rules(case.detail.rules, read_references(case.detail), name)[0]
-        wrong = perturb(right, stage_faults.find_limit(rules[stage]), rng)
+        wrong = perturb(right, stage_faults.find_atol(rules[stage]), rng)
         findings = verify_values(case, tmp_path, recompute(traces[name], {stage: wrong}))
         firsts = [one for one in findings if one.code == "first-divergence"]
         assert [(one.tensor, one.cause) for one in firsts] == [(stage, None)], name
