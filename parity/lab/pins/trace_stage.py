@@ -95,11 +95,11 @@ def check_size(writer: BundleWriter, case: str, max_size: int) -> None:
 def check_numbers(name: str, value: Array, *differences: float, may_be_nan: bool = False) -> None:
     """Raise ``ConfigError`` (``trace``) if a tensor's values could not be expected of a port.
 
-    ``differences`` are those from other runs, infinite where one of the two overflows.
+    ``differences`` are those from other runs, infinite where one of the two overflows or has NaN.
     """
     reason = ""
     if not np.isfinite(differences).all():
-        reason = "overflows in float32, and not in other runs"
+        reason = "overflows or has NaN in one run of several, by rounding alone"
     elif value.dtype.kind == "f" and not may_be_nan and np.isnan(value).any():
         reason = "has NaN, which any mistake gives as well"
     if reason:
@@ -124,7 +124,8 @@ def find_masked(value: Array) -> Array:
 def measure_drift(value: Array | None, *others: Array | None) -> tuple[float, float]:
     """Return the largest difference from other arrays, 0 for integers and booleans.
 
-    The second number is that of masked elements, as a share of them.
+    It is infinite where only one has NaN. The second number is that of masked elements, as a share
+    of them.
     """
     if value is None or value.dtype.kind != "f":
         return 0.0, 0.0
@@ -133,6 +134,7 @@ def measure_drift(value: Array | None, *others: Array | None) -> tuple[float, fl
         if other is not None:
             with np.errstate(invalid="ignore"):
                 difference = np.abs(value.astype(np.float64) - other)
+            difference = np.where(np.isnan(value) == np.isnan(other), difference, np.inf)
             plain.append(float(np.nanmax(difference, where=~masked, initial=0.0)))
             part = difference[masked] / np.abs(value[masked], dtype=np.float64)
             shares.append(float(np.nanmax(part, initial=0.0)))
