@@ -22,6 +22,7 @@ from parity.lab.op_zoo import case as op_case
 from parity.lab.op_zoo.arrays import make_tensor
 from parity.lab.op_zoo.case import OpCase, expand_row, read_cases, read_operators
 from parity.lab.op_zoo.compare import find_difference, round_like
+from parity.lab.op_zoo.witness import compute_witness
 from tests.support.trees import encode_json
 
 pytest.importorskip("torch")
@@ -174,6 +175,12 @@ def test_a_witness_of_another_kind_differs(torch: Any, witness: Any, text: str) 
     assert find_difference(expected, round_like(witness, expected), {"exact": True}) == text
 
 
+def test_a_witness_is_computed_in_float64() -> None:
+    (exp,) = row(op="exp")
+    out = compute_witness(exp, is_float=True)["out"]
+    np.testing.assert_array_equal(out, np.exp(np.array([1.0, -2.0])))
+
+
 def test_a_repeated_key_of_a_data_file_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,7 +219,12 @@ def test_a_row_that_torch_or_its_witness_contradicts_is_not_pinned(
 CALLS = [
     *row(op=["abs", "exp"]),
     *row(op="sort", cases={"one": {}, "range": {"dim": 3, "expect": "refuse"}}),
-    *row(op="softmax", args={"dim": 0}, views={"input": {"step": [0, 1]}}),
+    *row(
+        op="softmax",
+        args={"dim": 0},
+        views={"input": {"step": [0, 2]}},
+        **{"in": {"input": "distinct 5"}},
+    ),
 ]
 
 
@@ -245,7 +257,7 @@ def test_a_case_has_files_words_tolerance_and_stages(tree: Path) -> None:
     cases = json.loads((tree / "parity.json").read_bytes())["cases"]
     assert cases["softmax/case"]["words"] == {
         "op": "softmax",
-        "args": '{"dim":0,"views":{"input":{"step":[0,1]}}}',
+        "args": '{"dim":0,"views":{"input":{"step":[0,2]}}}',
     }
     assert [one["name"] for one in cases["softmax/case"]["stages"]] == ["input.view", "out"]
     assert cases["sort/n-case-range"]["expect"] == "refuse"
