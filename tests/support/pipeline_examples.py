@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from parity.lab.pins import pipeline as pins
 from parity.reports.phrases import format_finding
 from parity.results import Finding
+from parity.suites.pipeline import ranks
+from parity.suites.pipeline.ranks import Share
 from tests.support.pipeline import (
     LESSON,
     Dumps,
@@ -53,4 +58,25 @@ def collect_examples(folder: Path) -> dict[str, list[str]]:
         first = next(f for f in found[fault.case] if f.code == fault.code)
         messages.setdefault(fault.code, []).append("\n".join(format_finding(first)))
     leak = next(f for f in find_leakage(folder / "leak")["valid"] if f.code == "leakage")
-    return messages | {"leakage": ["\n".join(format_finding(leak))]}
+    for finding in (leak, *find_faults_of_ranks()):
+        messages.setdefault(finding.code, []).append("\n".join(format_finding(finding)))
+    return messages
+
+
+def find_faults_of_ranks() -> list[Finding]:
+    """Return findings on ranks, states and draws: of two ranks, the second's last item is wrong."""
+    first, second = np.array([9, 4, 0, 6, 2, 3]), np.array([10, 1, 7, 8, 4])
+    shares = {"rank 0": Share(ids=first, sizes=(4, 2)), "rank 1": Share(ids=second, sizes=(5,))}
+    values = np.array([0.5, 0.25, 0.5, 0.75, 0.125, 0.875])
+    keep = Share(ids=first, sizes=(4, 2), draws=values)
+    workers = {"keep": keep, "keep-workers-2": replace(keep, draws=np.roll(values, 1))}
+    same = "seed 17, epoch 1 draws as epoch 0"
+    return [
+        *ranks.check_ranks(shares, LESSON.ids, "uneven"),
+        *ranks.check_ranks(shares, LESSON.ids, "fill")[:1],
+        *ranks.check_states({"after 1 batch": b"17 0", "after 2 batches": b"17 0"}),
+        *ranks.check_saved_again(b"17 0 8", b"17 0 0", "keep-save-2"),
+        *ranks.check_draws({"keep": keep}),
+        *ranks.check_draws(workers)[1:],
+        *ranks.check_other_draws(keep, keep, same),
+    ]

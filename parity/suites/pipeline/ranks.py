@@ -1,0 +1,227 @@
+"""Check what ranks deliver together, random draws, and saved states, on ids and bytes in memory.
+
+Each function takes all runs that belong together, by name (``rank 0``), and returns findings that
+name run, batch and item. The suite calls them with dumps, ``parity.loaders`` with arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parity.items.checks import Ints, locate_row
+from parity.items.matching import UNKNOWN
+from parity.items.records import PADDING_ID
+from parity.results import Finding
+from parity.suites.messages import format_list, format_number, report_each, report_error
+from parity.suites.pipeline.runs import find_indices
+from parity.text import format_count
+
+#: Treatment of items that do not divide into equal shares: the order is filled up by its own
+#: beginning, or its end is left out (both as torch's DistributedSampler has it), or the first
+#: shares have one item more.
+Shortfall = Literal["fill", "trim", "uneven"]
+_RANK_UNUSED = "every rank delivered the same ids: the rank is not used"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Share:
+    """Slots of one rank, worker or run, in order of arrival."""
+
+    ids: NDArray[Any]  # ``(n,)``, ``PADDING_ID`` in a padded slot
+    sizes: tuple[int, ...] = ()  # Slots of each batch; empty where they are unknown
+    first_batch: int = 0
+    draws: NDArray[Any] | None = None  # ``(n,)``, one random number a slot, if recorded
+
+    def format_position(self, slot: int) -> str:
+        """Format batch and row of a slot."""
+        if not self.sizes:
+            return f"position {slot:,}"
+        return str(locate_row(self.sizes, slot, self.first_batch))
+
+
+Shares = Mapping[str, Share]
+
+
+def count_share(count: int, rank: int, world: int, shortfall: Shortfall) -> int:
+    """Count the items of a rank's share of ``count`` items."""
+    full, rest = divmod(count, world)
+    return full + {"fill": rest > 0, "trim": False, "uneven": rank < rest}[shortfall]
+
+
+def take_share(order: Ints, rank: int, world: int, shortfall: Shortfall) -> Ints:
+    """Return a rank's share of an epoch's ``order``, ``(n,)``: every ``world``-th from ``rank``."""
+    length = count_share(len(order), rank, world, shortfall)
+    return order[(rank + world * np.arange(length)) % max(len(order), 1)]
+
+
+def check_ranks(
+    shares: Shares, ids: Ints, shortfall: Shortfall, *, expected: Ints | None = None
+) -> list[Finding]:
+    """Check that the shares of all ranks, together, are the data set's ``ids``, ``(m,)``, unique.
+
+    Each item must occur as often as in ``expected``, ids in any order; without that, as often as
+    the ``shortfall`` allows. Every rank must have the same number of batches unless ``uneven``.
+    """
+    indices = {name: find_indices(ids, share.ids) for name, share in shares.items()}
+    counts = np.zeros(len(ids), np.int64)
+    for index in indices.values():
+        counts += np.bincount(index[index != UNKNOWN], minlength=len(ids))
+    if expected is not None:
+        least = most = np.bincount(find_indices(ids, expected), minlength=len(ids))
+    else:
+        least, most = _count_allowed(len(ids), len(shares), shortfall)
+    return [
+        *(_check_batch_counts(shares) if shortfall != "uneven" else ()),
+        *_check_unknown(shares, indices),
+        *_check_overlap(shares, indices, ids, counts, most),
+        *report_each(
+            "rank-missing",
+            np.flatnonzero(counts < least),
+            lambda item: (
+                f"item {ids[item]} was delivered {format_count(counts[item], 'times')} by all "
+                f"ranks together, expected {least[item]:,}"
+            ),
+            "items were not delivered",
+        ),
+    ]
+
+
+def _count_allowed(count: int, world: int, shortfall: Shortfall) -> tuple[Ints, Ints]:
+    """Return how often each of ``count`` items occurs in all shares at least, and at most."""
+    total = sum(count_share(count, rank, world, shortfall) for rank in range(world))
+    bounds = total // max(count, 1), -(-total // max(count, 1))
+    least, most = (np.full(count, bound, np.int64) for bound in bounds)
+    return least, most
+
+
+def _check_batch_counts(shares: Shares) -> list[Finding]:
+    counts = {name: len(share.sizes or share.ids) for name, share in shares.items()}
+    least, most = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
+    if counts[least] == counts[most]:
+        return []
+    what = ("batches", "batch") if shares[most].sizes else ("items",)
+    message = (
+        f"{least} has {format_count(counts[least], *what)}, {most} has {counts[most]:,}; every "
+        "rank must have the same number, else the others wait for it"
+    )
+    return [report_error("rank-batches", message, measures={"counts": [*counts.values()]})]
+
+
+def _check_unknown(shares: Shares, indices: Mapping[str, Ints]) -> list[Finding]:
+    lines = [
+        f"{name} {share.format_position(slot)} has id {format_number(share.ids[slot])}, which the "
+        "data set does not have"
+        for name, share in shares.items()
+        for slot in np.flatnonzero((indices[name] == UNKNOWN) & (share.ids != PADDING_ID)).tolist()
+    ]
+    text = "rows are not items of the data set"
+    return report_each("item-unknown", np.arange(len(lines)), lines.__getitem__, text)
+
+
+def _check_overlap(
+    shares: Shares, indices: Mapping[str, Ints], ids: Ints, counts: Ints, most: Ints
+) -> list[Finding]:
+    def describe(item: int) -> str:
+        places = [
+            f"{name} {share.format_position(slot)}"
+            for name, share in shares.items()
+            for slot in np.flatnonzero(indices[name] == item).tolist()
+        ]
+        return (
+            f"item {ids[item]} was delivered {format_count(counts[item], 'times')}, expected at "
+            f"most {most[item]:,}: {format_list(places)}"
+        )
+
+    wrong = np.flatnonzero(counts > most)
+    found = report_each("rank-overlap", wrong, describe, "items were delivered too often")
+    first, *others = (share.ids for share in shares.values())
+    is_same = bool(others) and all(np.array_equal(first, other) for other in others)
+    return [replace(one, cause=_RANK_UNUSED) if is_same else one for one in found]
+
+
+def check_states(states: Mapping[str, bytes]) -> list[Finding]:
+    """Check that no two cuts saved the same state; each by its name (``after 2 batches``)."""
+    found: dict[bytes, str] = {}
+    for name, state in states.items():
+        if (other := found.setdefault(state, name)) != name:
+            size = format_count(len(state), "bytes")
+            message = f"the state saved {name} equals the one saved {other} ({size})"
+            return [report_error("state-constant", message)]
+    return []
+
+
+def check_saved_again(first: bytes, again: bytes, name: str) -> list[Finding]:
+    """Check that the state of run ``name``, loaded and saved again at once, stays the same."""
+    if first == again:
+        return []
+    pairs = zip(first, again, strict=False)
+    place = next((k for k, (a, b) in enumerate(pairs) if a != b), min(len(first), len(again)))
+    message = (
+        f"the state of {name}, loaded and saved again at once, differs from byte {place:,} on "
+        f"({len(again):,} bytes, expected {len(first):,})"
+    )
+    return [report_error("state-changed", message)]
+
+
+#: By code of draws that are wrong: the message about two slots, and the heading of several.
+_DRAW_TEXTS = {
+    "draws-shared": (
+        "items {} and {} have the same draw {draw}: {places}",
+        "items have the draw of another item",
+    ),
+    "draws-changed": (
+        "item {} has draw {draw} and {other_draw}: {places}",
+        "items have another draw in another run of the same seed and epoch",
+    ),
+}
+
+
+def check_draws(shares: Shares) -> list[Finding]:
+    """Check the random draws of runs of one seed and epoch, which all have ``draws``.
+
+    Different items must have different draws, and an item the same draw in every run.
+    """
+    names, columns = [*shares], [(one.ids, one.draws) for one in shares.values()]
+    if not names:
+        return []
+    ids, draws = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    starts = np.cumsum([0, *(len(one) for one, _ in columns)])
+    real = np.flatnonzero(ids != PADDING_ID)
+
+    def locate(slot: int) -> str:
+        run = int(np.searchsorted(starts, slot, "right")) - 1
+        return f"{names[run]} {shares[names[run]].format_position(slot - int(starts[run]))}"
+
+    found = []
+    for code, key, other in (("draws-shared", draws, ids), ("draws-changed", ids, draws)):
+        order = real[np.argsort(key[real], kind="stable")]
+        left, right = order[:-1], order[1:]
+        wrong = (key[left] == key[right]) & (other[left] != other[right])
+        earlier = dict(zip(right[wrong].tolist(), left[wrong].tolist(), strict=True))
+        text, heading = _DRAW_TEXTS[code]
+
+        def describe(slot: int, earlier: Mapping[int, int] = earlier, text: str = text) -> str:
+            pair = (earlier[slot], slot)
+            one, two = (format_number(draws[place]) for place in pair)
+            places = " and ".join(map(locate, pair))
+            values = [format_number(ids[place]) for place in pair]
+            return text.format(*values, draw=one, other_draw=two, places=places)
+
+        found += report_each(code, np.sort(right[wrong]), describe, heading)
+    return found
+
+
+def check_other_draws(share: Share, other: Share, message: str) -> list[Finding]:
+    """Check that another seed or epoch draws other numbers for at least one item in two."""
+    items, mine, others = np.intersect1d(share.ids, other.ids, return_indices=True)
+    is_same = share.draws[mine] == other.draws[others]  # type: ignore[index]
+    count = int((is_same & (items != PADDING_ID)).sum())
+    if 2 * count <= len(items):
+        return []
+    text = f"{message}: {count:,} of {len(items):,} items have the same draw"
+    return [report_error("draws-fixed", text)]
