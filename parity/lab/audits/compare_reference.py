@@ -54,23 +54,28 @@ class UnderivableError(UnreadableError):
 
 @dataclass(frozen=True)
 class Provenance:
-    """Versions of the libraries that made a bundle, as it states, and of those installed here."""
+    """Versions of the libraries that made a bundle, as it states, and of those installed here.
+
+    ``bundle`` is the id that it was made as, or ``""``.
+    """
 
     made_with: Mapping[str, str] = field(default_factory=dict)
     installed: Mapping[str, str] = field(default_factory=dict)
+    bundle: str = ""
 
     @classmethod
     def read(cls, tree: Path, libraries: Iterable[str]) -> Provenance:
         """Read `provenance.json`; an absent or damaged one states nothing."""
         try:
-            stated = read_json(tree / "provenance.json").get("versions")
+            stated = read_json(tree / "provenance.json")
         except ReferenceSuspectError:
-            stated = None
-        made = stated if isinstance(stated, dict) else {}
+            stated = {}
+        made = stated["versions"] if isinstance(stated.get("versions"), dict) else {}
         here = {name: find_version(name) for name in libraries}
         return cls(
             {str(name): str(value) for name, value in made.items()},
             {name: value for name, value in here.items() if value is not None},
+            str(stated.get("bundle", "")),
         )
 
     def format_versions(self, *libraries: str) -> str:

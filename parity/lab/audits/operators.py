@@ -21,17 +21,17 @@ from parity.lab.op_zoo.reference import REJECTIONS, compute_reference
 from parity.suites.tensors.rules import read_references
 
 
-def is_call(case: TensorCase) -> bool:
-    """Return whether a case is one call of an operator, as the op zoo states it."""
-    return "args" in case.words and case.words.get("op") in read_operators()
-
-
 def compare_call(case: TensorCase, provenance: Provenance) -> CaseFindings:
     """Compare a case with what the installed torch does.
 
     A result may differ by a tenth of its tolerance, or by a unit in the last place. What another
     version of torch does is a notice.
+
+    Raises:
+        ValueError: The case's words are no call.
     """
+    if case.words.get("op") not in read_operators() or "args" not in case.words:
+        raise ValueError(f"words: {dict(case.words)} name no operator of the op zoo, or no args")
     versions = provenance.format_versions("torch")
     is_same = provenance.made_with.get("torch") == provenance.installed.get("torch")
     report = make_error if is_same else make_notice

@@ -16,6 +16,7 @@ from parity.diagnose.stages.find import allow_rounding, fit_type, measure_distan
 from parity.diagnose.stages.operators import find_operator
 from parity.diagnose.stages.trace import Trace
 from parity.diagnose.stages.values import TraceError, Values
+from parity.lab import op_zoo
 from parity.lab.audits import official_readers, operators, unused_bytes
 from parity.lab.audits.compare_reference import (
     CaseFindings,
@@ -44,7 +45,7 @@ def audit(
 ) -> tuple[CaseResult, ...]:
     """Audit the cases of `parity.json`, or of a manifest; skip those without a checkpoint.
 
-    A trace's stages are computed by NumPy.
+    The cases of the op zoo are called; a trace's stages are computed by NumPy.
 
     Raises:
         ReferenceSuspectError, ConfigError: It is wrong.
@@ -53,7 +54,7 @@ def audit(
 
 
 def _audit_case(bundle: str, case: TensorCase, provenance: Provenance) -> CaseResult:
-    if operators.is_call(case):
+    if provenance.bundle == op_zoo.BUNDLE:
         derive = partial(_compare_call, case, provenance)
         return audit_case(bundle, case.id, derive, verb="called")
     if case.stages and case.reference is not None:

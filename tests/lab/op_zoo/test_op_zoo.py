@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from parity.errors import ConfigError, ReferenceSuspectError
-from parity.lab import op_zoo
+from parity.lab import audits, op_zoo
 from parity.lab.array_files import encode_file, read_arrays, to_array
 from parity.lab.audits import tensors as audit
 from parity.lab.audits.compare_reference import Provenance
@@ -61,6 +61,7 @@ def test_every_operator_has_a_case_to_be_loaded_and_most_edges_are_there() -> No
         (["inf", "-0.0", "0x1p-149"], "f32", [np.inf, -0.0, 2.0**-149]),
         ({"u8": [255, 0]}, "f32", [255, 0]),
         ({"bool": [True, False]}, "f32", [True, False]),
+        ("extremes 2x8", "u8", [[0, 1, 0, 1, 2, 3, 7, 254], [255, 0, 1, 0, 1, 2, 3, 7]]),
         ("i8 extremes", "f32", [-128, -127, 0, 1, 2, 3, 7, -1, -2, -3, -7, 126, 127]),
         # bfloat16 has 8 bits: halves go to even, and the largest number overflows
         ([1.00390625, 1.01171875, 3.4e38], "bf16", [1.0, 1.015625, np.inf]),
@@ -140,8 +141,8 @@ STEP = 2.0**-23  # Of float32 between 1 and 2
 def test_two_results_differ_beyond_a_tenth_of_the_tolerance(
     one: Any, other: Any, bounds: dict[str, float], is_same: bool
 ) -> None:
-    sides = (make_tensor(side, "f32", "name") for side in (one, other))
-    assert (find_difference(*sides, bounds) == "") is is_same
+    expected, obtained = (make_tensor(side, "f32", "name") for side in (one, other))
+    assert (find_difference(expected, obtained, bounds) == "") is is_same
 
 
 @pytest.mark.parametrize(
@@ -245,7 +246,7 @@ def audit_tree(tree: Path, made_with: str = "") -> dict[str, list[str]]:
     """The findings of each case, with their level."""
     versions = {"torch": made_with or require_version("torch")}
     results = audit.audit(
-        tree, "op-zoo-v1", Provenance(versions, {"torch": require_version("torch")})
+        tree, "op-zoo-v1", Provenance(versions, {"torch": require_version("torch")}, "op-zoo-v1")
     )
     return {
         result.case: [f"{one.level}: {one.message}" for one in result.findings]
@@ -308,6 +309,40 @@ def test_audit_finds_what_a_changed_tree_does_not_compare(tree: Path, tmp_path: 
     assert found["abs/case"][0].startswith("error: cannot be called: Expecting property name")
     assert found["sort/case-one"] == ["error: torch has 'indices', but no reference"]
     assert found["sort/n-case-range"][0].startswith("error: torch cannot make the call: TypeError")
+
+
+def test_words_of_another_bundle_are_no_call(tree: Path, tmp_path: Path) -> None:
+    """A manifest may use the words `op` and `args` for a purpose of its own."""
+    changed = shutil.copytree(tree, tmp_path / "tree")
+    manifest = json.loads((changed / "parity.json").read_bytes())
+    manifest["cases"]["abs/case"]["words"] = {"op": "add", "args": "--fast"}
+    (changed / "parity.json").write_bytes(encode_json(manifest))
+    (error,) = audit_tree(changed)["abs/case"]
+    assert error.startswith("error: cannot be called: ")
+
+    (changed / "provenance.json").write_bytes(encode_json({"bundle": "mine", "versions": {}}))
+    results = audits.audit("tensors", changed, "op-zoo-v1")
+    by_case = {one.case: one for one in results}
+    assert not any(one.findings for one in results)
+    assert by_case["abs/case"].verdict == "pass", "NumPy computes its stage, torch no call"
+    assert by_case["sort/n-case-range"].verdict == "skipped"
+
+
+def test_words_of_the_op_zoo_that_are_no_call_are_an_error(tree: Path, tmp_path: Path) -> None:
+    changed = shutil.copytree(tree, tmp_path / "tree")
+    manifest = json.loads((changed / "parity.json").read_bytes())
+    manifest["cases"]["abs/case"]["words"] = {"op": "absolute", "args": "{}"}
+    del manifest["cases"]["exp/case"]["words"]["args"]
+    (changed / "parity.json").write_bytes(encode_json(manifest))
+    found = {
+        one.case: one.findings[0].message
+        for one in audits.audit("tensors", changed, "op-zoo-v1")
+        if one.findings
+    }
+    assert {case: text[:51] for case, text in found.items()} == {
+        "abs/case": "cannot be called: words: {'op': 'absolute', 'args':",
+        "exp/case": "cannot be called: words: {'op': 'exp'} name no oper",
+    }
 
 
 def test_audit_with_another_torch_compares_with_numpy(tree: Path, tmp_path: Path) -> None:
