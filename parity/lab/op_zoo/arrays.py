@@ -1,8 +1,8 @@
 """Make the inputs of a case from a row's words: a small vocabulary of edges, and lists of numbers.
 
 A text is ``[dtype] maker [shape] [numbers]``: ``specials``, ``i64 integers 2x3 -4 4``, ``f16
-halves``. A list has its numbers, infinities, NaN and hexadecimal floats as texts; a mapping
-``{i64: [...]}`` is a list of another dtype than the row's.
+halves``. Edges fill a shape in turn, again and again. A list has its numbers, infinities, NaN and
+hexadecimal floats as texts; a mapping ``{i64: [...]}`` is a list of another dtype than the row's.
 """
 
 from __future__ import annotations
@@ -87,11 +87,17 @@ def round_bf16(values: Any) -> Any:
     return np.where(np.abs(rounded) > largest, np.copysign(np.inf, values), rounded)
 
 
-def _list_specials(dtype: str, *_: Any) -> list[float]:
-    return [*_list_finite(dtype), np.inf, -np.inf, np.nan]
+def _fill(list_edges: Callable[[str], list[Any]]) -> Callable[..., Any]:
+    """Fill a shape with edges in turn; without a shape, each is there once."""
+
+    def fill(dtype: str, _: str, shape: tuple[int, ...]) -> Any:
+        edges = list_edges(dtype)
+        return np.resize(edges, shape or len(edges))
+
+    return fill
 
 
-def _list_finite(dtype: str, *_: Any) -> list[float]:
+def _list_finite(dtype: str) -> list[float]:
     largest, normal, smallest = _LIMITS[NAMES[dtype]]
     sizes = [0.0, smallest, normal, 2.0**-6, 0.5, 1.0, 1.5, 2.0, 3.0, 10.0, 88.0, largest]
     return [sign * size for size in sizes for sign in (1, -1)]
@@ -102,7 +108,7 @@ def _list_corners(dtype: str) -> list[float]:
     return [0.0, -0.0, 1.0, -2.5, largest, np.inf, -np.inf, np.nan]
 
 
-def _list_extremes(dtype: str, *_: Any) -> list[int]:
+def _list_extremes(dtype: str) -> list[int]:
     info = np.iinfo(DTYPES[NAMES[dtype]].storage)
     middle = [1, 2, 3, 7] + ([-1, -2, -3, -7] if info.min else [])
     return [info.min, info.min + 1, 0, *middle, info.max - 1, info.max]
@@ -127,11 +133,11 @@ def _draw_distinct(_: str, name: str, shape: tuple[int, ...]) -> Any:
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {
-    "specials": _list_specials,
-    "finite": _list_finite,
-    "extremes": _list_extremes,
-    "corners": lambda dtype, _, shape=(8,): np.reshape(_list_corners(dtype), shape or 8),
-    "halves": lambda *_: _HALVES,
+    "specials": _fill(lambda dtype: [*_list_finite(dtype), np.inf, -np.inf, np.nan]),
+    "finite": _fill(_list_finite),
+    "extremes": _fill(_list_extremes),
+    "corners": _fill(_list_corners),
+    "halves": _fill(lambda _: _HALVES),
     "random": _draw(-255, 255, 2.0**-6),  # No number needs more bits than bfloat16 has
     "positive": _draw(1, 255, 2.0**-6),
     "unit": _draw(-255, 255, 2.0**-8),
