@@ -238,6 +238,18 @@ pub fn size_of(dtype: &str) -> usize {
     }
 }
 
+/// Broadcasts axes to `sizes`, where -1 keeps a size; further axes are added in front.
+pub fn expand<S: Clone + Default>(shape: &mut Vec<usize>, strides: &mut Vec<S>, sizes: &[i64]) {
+    let added = sizes.len() - shape.len();
+    shape.splice(0..0, vec![1; added]);
+    strides.splice(0..0, vec![S::default(); added]);
+    for (index, size) in sizes.iter().enumerate() {
+        if *size >= 0 && shape[index] != *size as usize {
+            (shape[index], strides[index]) = (*size as usize, S::default());
+        }
+    }
+}
+
 /// Applies a view by copying, for a port that has no such view.
 pub fn copy_view(tensor: &Tensor, view: &View) -> Tensor {
     let mut strides = vec![1; tensor.shape.len()];
@@ -255,16 +267,7 @@ pub fn copy_view(tensor: &Tensor, view: &View) -> Tensor {
             shape[along] = shape[along].div_ceil(*step);
             strides[along] *= step;
         }
-        View::Expand(sizes) => {
-            let added = sizes.len() - rank;
-            strides.splice(0..0, vec![0; added]);
-            shape.splice(0..0, vec![1; added]);
-            for (index, size) in sizes.iter().enumerate() {
-                if *size >= 0 && shape[index] != *size as usize {
-                    (shape[index], strides[index]) = (*size as usize, 0);
-                }
-            }
-        }
+        View::Expand(sizes) => expand(&mut shape, &mut strides, sizes),
         View::Narrow(along, first, length) => {
             let along = axis(*along, rank);
             shape[along] = *length;

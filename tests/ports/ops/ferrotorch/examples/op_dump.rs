@@ -972,6 +972,19 @@ fn create_integers<I: IntElement + Number>(call: &Call) -> Result<Outputs> {
     out(IntTensor::<I>::arange(size(call, "end")?)?)
 }
 
+/// Integers and booleans both have `to_float`, but no trait with it.
+macro_rules! to_floats {
+    ($dtype:expr, $input:expr, $from:expr) => {
+        match $dtype.and_then(dtype_name) {
+            Some("F32") => out($input.to_float::<f32>()?),
+            Some("F64") => out($input.to_float::<f64>()?),
+            Some("F16") => out($input.to_float::<half::f16>()?),
+            Some("BF16") => out($input.to_float::<half::bf16>()?),
+            _ => not_supported(format!("cast of {} to {:?}", $from, $dtype)),
+        }
+    };
+}
+
 fn on_integers<I: IntElement + Number>(call: &Call) -> Result<Outputs> {
     let op = call.op.as_str();
     if !call.has_input("input") {
@@ -1025,13 +1038,9 @@ fn on_integers<I: IntElement + Number>(call: &Call) -> Result<Outputs> {
         "cast" => {
             let dtype = call.text("dtype")?;
             match dtype.and_then(dtype_name) {
-                Some("F32") => out(input.to_float::<f32>()?),
-                Some("F64") => out(input.to_float::<f64>()?),
-                Some("F16") => out(input.to_float::<half::f16>()?),
-                Some("BF16") => out(input.to_float::<half::bf16>()?),
                 Some("I32") => out(input.cast::<i32>()?),
                 Some("I64") => out(input.cast::<i64>()?),
-                _ => not_supported(format!("cast of {} to {dtype:?}", I::NAME)),
+                _ => to_floats!(dtype, input, I::NAME),
             }
         }
         _ => not_supported(format!("{op} of {}", I::NAME)),
@@ -1056,16 +1065,7 @@ fn on_bools(call: &Call) -> Result<Outputs> {
             let sizes = stated(call, "shape", sizes(call, "shape")?)?;
             out(input.reshape(&sizes)?)
         }
-        "cast" => {
-            let dtype = call.text("dtype")?;
-            match dtype.and_then(dtype_name) {
-                Some("F32") => out(input.to_float::<f32>()?),
-                Some("F64") => out(input.to_float::<f64>()?),
-                Some("F16") => out(input.to_float::<half::f16>()?),
-                Some("BF16") => out(input.to_float::<half::bf16>()?),
-                _ => not_supported(format!("cast of BOOL to {dtype:?}")),
-            }
-        }
+        "cast" => to_floats!(call.text("dtype")?, input, "BOOL"),
         op => not_supported(format!("{op} of BOOL")),
     }
 }

@@ -7,7 +7,7 @@ use ferrotorch_core::{
     self as core, BoolTensor, FerrotorchResult, Float, IntElement, IntTensor, Tensor,
 };
 use ferrotorch_nn::Reduction;
-use harness::{axis, copy_view, not_supported, Call, Outputs, Result, View};
+use harness::{axis, copy_view, expand, not_supported, Call, Outputs, Result, View};
 
 pub trait Number: Copy {
     const NAME: &'static str;
@@ -88,16 +88,7 @@ fn apply_view<T: Real>(tensor: Tensor<T>, view: &View) -> Result<Tensor<T>> {
             shape[along] = shape[along].div_ceil(*step);
             strides[along] *= *step as isize;
         }
-        View::Expand(sizes) => {
-            let added = sizes.len() - rank;
-            shape.splice(0..0, vec![1; added]);
-            strides.splice(0..0, vec![0; added]);
-            for (index, size) in sizes.iter().enumerate() {
-                if *size >= 0 && shape[index] != *size as usize {
-                    (shape[index], strides[index]) = (*size as usize, 0);
-                }
-            }
-        }
+        View::Expand(sizes) => expand(&mut shape, &mut strides, sizes),
     }
     Ok(tensor.as_strided(&shape, &strides, Some(tensor.storage_offset()))?)
 }
