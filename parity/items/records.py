@@ -102,26 +102,3 @@ def compute_masked_mean(values: NDArray[np.floating], mask: NDArray[np.bool_]) -
         raise ValueError(f"a value needs a mask each, obtained {values.shape} and {mask.shape}")
     real = values[mask].astype(np.float64).tolist()
     return math.fsum(real) / len(real) if real else None
-
-
-def measure_order_chance(
-    obtained: NDArray[np.int64], classes: NDArray[np.int64], start: int = 0
-) -> float:
-    """Return the probability that a uniform shuffle gives this order; 1 if it is not ascending.
-
-    ``obtained``, ``(k,)``, are known items, ``start`` of the epoch before them; ``classes``,
-    ``(m,)``, has for each item of the data set the number of its class of equal items.
-    """
-    if not (np.diff(obtained) > 0).all():
-        return 1.0
-    count, total = len(obtained), len(classes)
-    totals = np.bincount(classes, minlength=1)
-    delivered = np.bincount(classes[obtained], minlength=len(totals))
-    if not np.array_equal(obtained, np.arange(start, start + count)):
-        # Any ascending part of the data set would look the same.
-        totals, total = delivered, count
-    repeated = np.flatnonzero((totals > 1) & (delivered > 0))
-    log = math.lgamma(total - count + 1) - math.lgamma(total + 1)
-    for size, taken in zip(totals[repeated].tolist(), delivered[repeated].tolist(), strict=True):
-        log += math.lgamma(size + 1) - math.lgamma(size - taken + 1)
-    return math.exp(log)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parity.items import checks, identity, records
+from parity.items import checks, identity
 from parity.items.checks import DeliveredBatches, Floats, Ints, LoaderRun, MembershipDifference
 from parity.items.matching import UNKNOWN
-from parity.results import Finding, Level
+from parity.results import Finding
 from parity.suites import diagnosis
 from parity.suites.messages import (
     EXAMPLES,
@@ -22,9 +22,6 @@ from parity.suites.messages import (
     report_examples,
 )
 from parity.text import format_count
-
-_RARE = 0.05  # Probability of a right shuffle above which its order is not worth a warning
-_IMPOSSIBLE = 1e-6  # Probability below which it is an error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,23 +193,6 @@ def _check_order(audit: LoaderAudit) -> list[Finding]:
             measures={"displaced": len(displaced)},
         )
     ]
-
-
-def check_shuffle(obtained: Ints, classes: Ints, case: str, start: int = 0) -> list[Finding]:
-    """Report items, ``(k,)``, in the data set's order though ``case``, a text, shuffles.
-
-    That is an error where a right shuffle hardly ever does so, else a warning. ``classes``,
-    ``(m,)``, are numbers of equal items; ``start`` items of the epoch come before the run.
-    """
-    chance = records.measure_order_chance(obtained, classes, start)
-    if chance > _RARE:
-        return []
-    message = (
-        f"{case} shuffles, but all {len(obtained):,} items are in the data set's own order; a "
-        f"shuffle does so with probability {chance:.2g}: check that shuffling is switched on"
-    )
-    level: Level = "error" if chance < _IMPOSSIBLE else "warning"
-    return [Finding(level=level, code="not-shuffled", message=message)]
 
 
 def check_labels(audit: LoaderAudit, expected_labels: NDArray[np.floating]) -> list[Finding]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import FrozenInstanceError, fields
 
@@ -19,7 +18,6 @@ from parity.items.checks import (
 )
 from parity.items.identity import ItemTable, find_nearest, identify_rows
 from parity.items.matching import UNKNOWN
-from parity.items.records import measure_order_chance
 
 NAN, INF = float("nan"), float("inf")
 _ = UNKNOWN
@@ -334,30 +332,3 @@ def test_what_was_found_cannot_be_changed() -> None:
         for field in fields(found):
             with pytest.raises(FrozenInstanceError):
                 setattr(found, field.name, None)
-
-
-class TestOrderChance:
-    """Probability that a uniform shuffle delivers the data set's own order."""
-
-    DISTINCT = np.arange(10)
-
-    @pytest.mark.parametrize(
-        ("items", "start", "chance"),
-        [
-            (range(10), 0, 1 / math.factorial(10)),
-            (range(8), 0, 2 / math.factorial(10)),
-            (range(4, 10), 4, math.factorial(4) / math.factorial(10)),
-            ((1, 3, 4, 7), 0, 1 / 24),
-            ((2, 1), 0, 1.0),
-            ((), 0, 1.0),
-        ],
-    )
-    def test_of_distinct_items(self, items: Sequence[int], start: int, chance: float) -> None:
-        obtained = np.asarray(items, np.int64)
-        assert measure_order_chance(obtained, self.DISTINCT, start) == pytest.approx(chance)
-
-    def test_equal_items_may_change_places_unseen(self) -> None:
-        classes = np.array([0, 0, 0, 1, 1, 2])
-        chance = 6 * 2 / math.factorial(6)
-        assert measure_order_chance(np.arange(6), classes) == pytest.approx(chance)
-        assert measure_order_chance(np.arange(6), np.zeros(6, np.int64)) == pytest.approx(1.0)

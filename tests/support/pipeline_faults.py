@@ -360,11 +360,19 @@ def _list_relation_faults() -> Iterator[Fault]:
     yield _make_copy("epoch-ignored", "keep-epoch-1", "keep")
     yield _make_copy("seed-ignored", "keep-seed-18", "keep")
     yield _make_copy("order-shared", "keep-seed-18", "keep-epoch-1")
-    yield _make_fault("not-shuffled", "keep-batch-3", _deliver_in_order, order="free")
+    yield _make_fault("not-shuffled", "keep-batch-3", _deliver(range(11)), order="free")
+    weak: dict[str, Any] = {"order": "free", "level": "warning"}
+    yield _make_fault("weak-shuffle", "keep-batch-3", _deliver(np.roll(range(11), 3)), **weak)
+    yield _make_fault("weak-shuffle", "keep-batch-3", _deliver(range(10, -1, -1)), **weak)
+    # The order of its partner `keep`, continued from another place.
+    turned = np.roll(
+        FreePipeline(dataset=LESSON, batch_size=4, policy="keep").compute_order(17, 0), -2
+    )
+    yield _make_fault("orders-alike", "keep-epoch-1", _deliver(turned, (4, 4, 3)), **weak)
 
 
-def _deliver_in_order(w: PortDump) -> None:
-    w.rebatch([make_row(item) for item in range(11)], (3, 3, 3, 2))
+def _deliver(items: Sequence[int], sizes: Sequence[int] = (3, 3, 3, 2)) -> Change:
+    return lambda w: w.rebatch([make_row(int(item)) for item in items], sizes)
 
 
 def _make_copy(code: str, case: str, source: str) -> Fault:

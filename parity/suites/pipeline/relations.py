@@ -10,6 +10,7 @@ from parity.results import Finding
 from parity.suites.messages import format_list, format_number, report_error
 from parity.suites.pipeline.audit import audit_run, check_resumed_ids
 from parity.suites.pipeline.runs import COLUMNS, Run, read_run
+from parity.suites.shuffle_findings import check_other_shuffle
 from parity.text import format_count
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ def _compare_runs(
         return (check_resumed if key == "resume_of" else check_repeated)(other, run, name)
     own, others = (f"seed {one.seed}, epoch {one.epoch}" for one in (meta, other_meta))
     code, why = _SAME_ORDER[key]
-    return check_other_order(run, other, code, f"{own} gives the order of {name} ({others}): {why}")
+    message = f"{own} gives the order of {name} ({others}): {why}"
+    return check_other_order(run, other, code, message, name)
 
 
 def _report_skipped(message: str) -> Finding:
@@ -138,11 +140,16 @@ def check_repeated(first: Run, second: Run, name: str) -> list[Finding]:
     return [report_error("not-repeated", message)] if text else []
 
 
-def check_other_order(run: Run, other: Run, code: str, message: str) -> list[Finding]:
-    """Check that another key gave another order; else report ``code`` and ``message``."""
-    if len(run.ids) < MIN_ITEMS or run.ids != other.ids:
-        return []
-    return [report_error(code, message)]
+def check_other_order(
+    run: Run, other: Run, code: str, message: str, name: str = "the other run"
+) -> list[Finding]:
+    """Check that another key gave another order; else report ``code`` and ``message``.
+
+    An order that is close to that of ``name``, such as a rotation of it, is a warning.
+    """
+    if run.ids != other.ids:
+        return check_other_shuffle(np.asarray(run.ids), np.asarray(other.ids), name)
+    return [report_error(code, message)] if len(run.ids) >= MIN_ITEMS else []
 
 
 def check_disjoint(run: Run, other: Run, name: str) -> list[Finding]:
