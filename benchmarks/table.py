@@ -26,6 +26,7 @@ BENCHMARKS = (
     "start",
     "audit_items",
     "audit_pipeline",
+    "audit_ranks",
     "hash_tree",
     "fetch_full",
 )

@@ -10,28 +10,194 @@ Example::
     for finding in check_resumed(run, rest, "the uninterrupted run"):
         print(finding.code, finding.message)
 
-`docs/pipeline.md` explains each finding.
+Ids alone are enough for ``audit_ids``, ``audit_epochs`` and ``audit_ranks``. `docs/pipeline.md`
+explains each finding.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parity.errors import DumpError, Problem
+from parity.items.matching import UNKNOWN
 from parity.items.records import Dataset
+from parity.results import Finding
+from parity.suites.messages import report_error
 from parity.suites.pipeline.audit import audit_run
+from parity.suites.pipeline.ranks import Share, Shortfall, check_ranks
 from parity.suites.pipeline.relations import (
+    MIN_ITEMS,
+    SAME_ORDER,
     check_disjoint,
     check_other_order,
     check_repeated,
     check_resumed,
 )
-from parity.suites.pipeline.runs import ExpectedRun, Run
+from parity.suites.pipeline.runs import ExpectedRun, Run, find_indices
+from parity.suites.shuffle_findings import check_other_shuffle, check_shuffle
+from parity.tensors import FormatError
+from parity.tensors.npy import locate_tensor
 
 __all__ = [
     "Dataset",
     "ExpectedRun",
     "Run",
+    "audit_epochs",
+    "audit_ids",
+    "audit_ranks",
     "audit_run",
     "check_disjoint",
     "check_other_order",
     "check_repeated",
     "check_resumed",
+    "read_ranks",
 ]
+
+Ints = NDArray[np.int64]
+Progress = Callable[[str], object]
+
+
+def audit_ids(
+    ids: ArrayLike,
+    dataset: int | ArrayLike,
+    *,
+    shuffled: bool = True,
+    progress: Progress | None = None,
+) -> list[Finding]:
+    """Audit one epoch by its ids alone: each item once, and shuffled well.
+
+    ``dataset`` are the ids in the data set's own order, unique, or their number n for 0 to n - 1.
+
+    Raises:
+        ValueError: The ids are not a vector of integers.
+    """
+    return audit_ranks([ids], dataset, shuffled=shuffled, progress=progress)
+
+
+def audit_ranks(
+    ranks: Sequence[ArrayLike] | Mapping[str, ArrayLike],
+    dataset: int | ArrayLike,
+    *,
+    shortfall: Shortfall = "uneven",
+    shuffled: bool = True,
+    progress: Progress | None = None,
+) -> list[Finding]:
+    """Audit one epoch of several ranks, or workers, by the ids that each delivers, in order.
+
+    All ranks together must deliver each item once; if ``shortfall`` is ``fill``, as few of them
+    twice as fill up all ranks to one length, if it is ``trim``, all but the fewest that make the
+    lengths equal. ``dataset`` is as in ``audit_ids``. Time is n log n, memory seven times that
+    of the ids at most; ``progress`` is called with a text before each step.
+
+    Raises:
+        ValueError: As in ``audit_ids``.
+    """
+    report = progress or (lambda _text: None)
+    if not isinstance(ranks, Mapping):
+        ranks = {f"rank {rank}": ids for rank, ids in enumerate(ranks)}
+    shares = {name: Share(ids=_read_ids(ids)) for name, ids in ranks.items()}
+    known = np.arange(dataset) if isinstance(dataset, int) else _read_ids(dataset)
+    report(f"count the items of {len(shares)} ranks")
+    found = check_ranks(shares, known, shortfall)
+    if shuffled:
+        report("measure the shuffle")
+        found += _check_order([share.ids for share in shares.values()], known)
+    return found
+
+
+def _read_ids(ids: ArrayLike) -> Ints:
+    array = np.asarray(ids)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        text = f"ids must be a vector of integers, obtained {array.dtype} {list(array.shape)}"
+        raise ValueError(text)
+    return array.astype(np.int64, copy=False)
+
+
+def _check_order(ranks: Sequence[Ints], known: Ints) -> list[Finding]:
+    """Check the order in which all ranks deliver in turn, and one rank's after another's."""
+    count = len(known)
+    for join in (_interleave, np.concatenate)[: len(ranks)]:
+        order = find_indices(known, join(ranks))
+        order = order[order != UNKNOWN][:count]  # it is filled up at its end
+        if found := check_shuffle(order, count, "the epoch"):
+            return found
+    return []
+
+
+def _interleave(ranks: Sequence[Ints]) -> Ints:
+    longest = max(map(len, ranks))
+    order = np.full(longest * len(ranks), UNKNOWN, np.int64)
+    for rank, ids in enumerate(ranks):
+        order[rank :: len(ranks)][: len(ids)] = ids
+    return order
+
+
+def audit_epochs(orders: Mapping[tuple[int, int], ArrayLike]) -> list[Finding]:
+    """Audit the orders of several seeds and epochs: each pair must differ, as two shuffles do.
+
+    Keys are (seed, epoch), values the ids in order. Time is n log n for each pair.
+
+    Raises:
+        ValueError: As in ``audit_ids``.
+    """
+    found: list[Finding] = []
+    arrays = [(key, _read_ids(ids)) for key, ids in orders.items()]
+    for (key, ids), (other_key, other) in combinations(arrays, 2):
+        own, others = (f"seed {seed}, epoch {epoch}" for seed, epoch in (other_key, key))
+        if not np.array_equal(ids, other):
+            found += check_other_shuffle(other, ids, others, f"the order of {own}, of")
+        elif len(ids) >= MIN_ITEMS:
+            relation = "other_epoch_of" if key[0] == other_key[0] else "other_seed_of"
+            both = key[0] != other_key[0] and key[1] != other_key[1]
+            code, why = SAME_ORDER["other_key_of" if both else relation]
+            found.append(report_error(code, f"{own} gives the order of {others}: {why}"))
+    return found
+
+
+#: Bytes of all files of ids together, so that no header decides how much memory is used.
+MAX_BYTES = 2**30
+
+
+def read_ranks(folder: Path, progress: Progress | None = None) -> dict[str, Ints]:
+    """Read the ids of each rank R, numbered from 0, from `ids_rank_R.npy`: int32 or int64.
+
+    Raises:
+        DumpError: A file is missing, is not such a vector, or all together are too large.
+    """
+    files = {match[1]: path for path in folder.iterdir() if (match := _match_rank(path))}
+    ranks: dict[str, Ints] = {}
+    left = MAX_BYTES
+    for rank in range(max(1, len(files))):
+        path = files.get(str(rank), folder / f"ids_rank_{rank}.npy")
+        if progress:
+            progress(f"read {path.name} of {len(files)}")
+        ranks[f"rank {rank}"] = _read_file(path, left)
+        left -= ranks[f"rank {rank}"].nbytes
+    return ranks
+
+
+def _match_rank(path: Path) -> re.Match[str] | None:
+    return re.fullmatch(r"ids_rank_(0|[1-9][0-9]{0,5})\.npy", path.name)
+
+
+def _read_file(path: Path, limit: int) -> Ints:
+    problem = "batch-missing", "is missing, or is not a file"
+    if path.is_file():
+        try:
+            tensor = locate_tensor(path)
+            kind = f"{tensor.dtype.name} {list(tensor.shape)}"
+            if tensor.dtype.name not in ("I32", "I64") or len(tensor.shape) != 1:
+                problem = "shape", f"contains {kind}; expected I64 [n]"
+            elif 8 * tensor.count > limit:
+                problem = "too-large", f"contains {kind}; all ranks may have {MAX_BYTES:,} bytes"
+            else:
+                return tensor.read_array().astype(np.int64, copy=False)
+        except FormatError as error:
+            problem = error.code, error.message
+    raise DumpError(Problem(problem[0], f"{path.name} {problem[1]}"))

@@ -9,11 +9,12 @@ _RARE = 0.05  # Probability of a right shuffle above which its order is not wort
 _LEAST = 1e-300  # Probability below which only that is written
 
 
-def check_shuffle(obtained: Ints, classes: Ints, case: str, start: int = 0) -> list[Finding]:
+def check_shuffle(obtained: Ints, classes: Ints | int, case: str, start: int = 0) -> list[Finding]:
     """Report items, ``(k,)``, in the data set's order, or close to it, though ``case`` shuffles.
 
     Its own order is an error where a right shuffle hardly ever gives it, else a warning.
-    ``classes``, ``(m,)``, are numbers of equal items; ``start`` items of the epoch come before.
+    ``classes``, ``(m,)``, are numbers of equal items, or the number of items that all differ;
+    ``start`` items of the epoch come before.
     """
     chance = measure_order_chance(obtained, classes, start)
     if chance > _RARE:
@@ -28,9 +29,11 @@ def check_shuffle(obtained: Ints, classes: Ints, case: str, start: int = 0) -> l
     return [Finding(level=level, code="not-shuffled", message=message)]
 
 
-def check_other_shuffle(order: Ints, other: Ints, name: str) -> list[Finding]:
-    """Report an order that is close to the one of ``name``, and not equal to it."""
-    what = f"compared with the order of {name}, the order of"
+def check_other_shuffle(
+    order: Ints, other: Ints, name: str, own: str = "the order of"
+) -> list[Finding]:
+    """Report an order, in words ``own``, that is close to that of ``name``, and not equal to it."""
+    what = f"compared with the order of {name}, {own}"
     return _report_likeness("orders-alike", order, other, what)
 
 

@@ -10,15 +10,22 @@ import numpy as np
 import pytest
 
 from parity.items import shuffles
-from parity.items.shuffles import Ints, Likeness, find_likeness, measure_order_chance, rank_items
+from parity.items.shuffles import (
+    Ints,
+    Likeness,
+    _Sums,
+    find_likeness,
+    measure_order_chance,
+    rank_items,
+)
 
 Measure = Callable[[Ints], Likeness]
 
 MEASURES: dict[str, Measure] = {
-    "pairs": lambda order: shuffles._count_pairs(np.diff(order)),
-    "displacement": shuffles._measure_displacement,
-    "rank-correlation": shuffles._measure_rank_correlation,
-    "serial-correlation": lambda order: shuffles._measure_serial_correlation(np.diff(order)),
+    "pairs": lambda order: shuffles._count_pairs(_Sums.of(order)),
+    "displacement": lambda order: shuffles._bound_early(_Sums.of(order)),
+    "rank-correlation": lambda order: shuffles._correlate_places(_Sums.of(order)),
+    "serial-correlation": lambda order: shuffles._correlate_neighbours(_Sums.of(order)),
 }
 
 
@@ -67,7 +74,7 @@ def test_a_chance_is_at_least_that_of_all_orders(name: str, n: int) -> None:
 
 
 def test_a_rotation_has_the_chance_of_all_orders() -> None:
-    found = [shuffles._find_rotation(order, np.diff(order)) for order in list_orders(6)]
+    found = [shuffles._find_rotation(_Sums.of(order)) for order in list_orders(6)]
 
     turned = [one for one in found if one]
     assert len(turned) == 12
@@ -79,7 +86,7 @@ def test_a_rotation_has_the_chance_of_all_orders() -> None:
 def test_tails_of_correlations_are_below_the_normal_ones(name: str, n: int) -> None:
     """The normal tail is an upper bound where findings are made, and close where it counts."""
     generator = np.random.default_rng(0)
-    chances = np.array([MEASURES[name](generator.permutation(n)).chance for _ in range(6000)])
+    chances = np.array([MEASURES[name](generator.permutation(n)).chance for _ in range(3000)])
 
     for chance in (0.3, 0.1, 0.03, 0.01, 0.003):
         share = (chances < chance).mean()
@@ -87,6 +94,7 @@ def test_tails_of_correlations_are_below_the_normal_ones(name: str, n: int) -> N
     assert (chances < 0.3).mean() > 0.25
 
 
+@pytest.mark.slow
 def test_uniform_shuffles_are_never_reported() -> None:
     generator = np.random.default_rng(0)
     sizes = [*range(3, 40), 50, 64, 100, 128, 500]
@@ -168,6 +176,20 @@ def test_the_same_is_found_between_two_orders_of_any_ids() -> None:
     chunks = np.concatenate(np.split(first, 10)[::-1])
     assert find_likeness(chunks, first)[0].code == "pairs"
     assert find_likeness(chunks) == []
+
+
+def test_sums_do_not_depend_on_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = _Sums.of(RANDOM)
+    steps = np.diff(RANDOM)
+
+    assert (whole.n, whole.first) == (1000, RANDOM[0])
+    assert whole.early == (RANDOM - np.arange(1000)).max()
+    assert (whole.square_off, whole.square_step) == (
+        ((RANDOM - np.arange(1000)) ** 2).sum(),
+        (steps**2).sum(),
+    )
+    monkeypatch.setattr(shuffles, "_CHUNK", 7)
+    assert _Sums.of(RANDOM) == whole
 
 
 @pytest.mark.parametrize(

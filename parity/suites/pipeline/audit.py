@@ -51,8 +51,8 @@ def audit_run(run: Run, expected: ExpectedRun, *, tolerance: float = TOLERANCE) 
     found += _check_membership(run, slots, detected, rows)
     found += check_values(rows)
     if expected.order is None and expected.shuffled:
-        classes = np.arange(len(expected.dataset))  # ids are unique
-        found += shuffle_findings.check_shuffle(rows.item, classes, "the case", expected.position)
+        count, start = len(expected.dataset), expected.position
+        found += shuffle_findings.check_shuffle(rows.item, count, "the case", start)
     if expected.policy == "drop" and (omitted := find_omitted_ids(run, expected)):
         message = (
             f"the last batch was dropped: {format_count(len(omitted), 'items')} of "

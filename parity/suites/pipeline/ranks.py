@@ -95,7 +95,7 @@ def _count_allowed(count: int, world: int, shortfall: Shortfall) -> tuple[Ints, 
     """Return how often each of ``count`` items occurs in all shares at least, and at most."""
     total = sum(count_share(count, rank, world, shortfall) for rank in range(world))
     bounds = total // max(count, 1), -(-total // max(count, 1))
-    least, most = (np.full(count, bound, np.int64) for bound in bounds)
+    least, most = (np.broadcast_to(np.int64(bound), count) for bound in bounds)
     return least, most
 
 

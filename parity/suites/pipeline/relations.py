@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MIN_ITEMS = 8
 _RESUME = {"resume-start", "resume-order"}  # Errors that say already how resuming failed
 #: For another key that gives the same order: the code, and the reason.
-_SAME_ORDER = {
+SAME_ORDER = {
     "other_epoch_of": ("epoch-ignored", "the order does not depend on the epoch"),
     "other_seed_of": ("seed-ignored", "the order does not depend on the seed"),
     "other_key_of": ("order-shared", "seed and epoch seem to be added up into one key"),
@@ -110,7 +110,7 @@ def _compare_runs(
     if key in ("resume_of", "same_as"):
         return (check_resumed if key == "resume_of" else check_repeated)(other, run, name)
     own, others = (f"seed {one.seed}, epoch {one.epoch}" for one in (meta, other_meta))
-    code, why = _SAME_ORDER[key]
+    code, why = SAME_ORDER[key]
     message = f"{own} gives the order of {name} ({others}): {why}"
     return check_other_order(run, other, code, message, name)
 

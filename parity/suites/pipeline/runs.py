@@ -148,6 +148,8 @@ def find_indices(ids: Ints, targets: Numbers) -> Ints:
     """Return the index in ``ids``, which are unique, of each target, or UNKNOWN."""
     if not len(ids):
         return np.full(len(targets), UNKNOWN, np.int64)
+    if targets.dtype.kind == "i" and ids[0] == 0 and np.array_equal(ids, np.arange(len(ids))):
+        return np.where((targets >= 0) & (targets < len(ids)), targets, UNKNOWN)
     order, queries = np.argsort(ids, kind="stable"), np.argsort(targets, kind="stable")
     # Sorted queries visit the ids in order, which suits the processor's caches.
     slot = np.empty(len(targets), np.int64)

@@ -1,0 +1,178 @@
+"""The audits of ids alone: one long run, several epochs, several ranks, in memory or in files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from parity.errors import DumpError
+from parity.loaders import audit_epochs, audit_ids, audit_ranks, read_ranks
+from parity.results import Finding
+
+RANDOM = np.random.default_rng(1).permutation(1000)
+OTHER = np.random.default_rng(2).permutation(1000)
+
+
+def list_codes(found: Sequence[Finding]) -> list[str]:
+    return [finding.code for finding in found]
+
+
+@pytest.mark.parametrize(
+    ("ids", "dataset", "codes"),
+    [
+        (RANDOM, 1000, []),
+        (RANDOM * 3 + 1, np.arange(1000) * 3 + 1, []),
+        (RANDOM[:900], 1000, ["rank-missing"]),
+        ([*RANDOM, RANDOM[0]], 1000, ["rank-overlap"]),
+        (RANDOM + 1, 1000, ["item-unknown", "rank-missing"]),
+        (np.arange(1000), 1000, ["not-shuffled"]),
+        (np.arange(1000)[::-1], 1000, ["weak-shuffle"]),
+        (OTHER, OTHER, ["not-shuffled"]),  # the data set's own order need not ascend
+        ([], 0, []),
+        ([0], 1, []),
+    ],
+)
+def test_one_run_by_its_ids(ids: Any, dataset: Any, codes: list[str]) -> None:
+    assert list_codes(audit_ids(np.asarray(ids, np.int64), dataset)) == codes
+
+
+def test_a_run_that_need_not_be_shuffled_may_be_in_order() -> None:
+    assert audit_ids(np.arange(1000), 1000, shuffled=False) == []
+
+
+@pytest.mark.parametrize("ids", [np.zeros((2, 2), int), np.array([0.0, 1.0]), ["a"]])
+def test_ids_are_integers(ids: Any) -> None:
+    with pytest.raises(ValueError, match="ids must be a vector of integers, obtained"):
+        audit_ids(ids, 2)
+
+
+@pytest.mark.parametrize(
+    ("orders", "codes"),
+    [
+        ({(0, 0): RANDOM, (0, 1): OTHER}, []),
+        ({(0, 0): RANDOM, (0, 1): RANDOM}, ["epoch-ignored"]),
+        ({(0, 0): RANDOM, (1, 0): RANDOM}, ["seed-ignored"]),
+        ({(0, 1): RANDOM, (1, 0): RANDOM}, ["order-shared"]),
+        ({(0, 0): RANDOM, (0, 1): OTHER, (0, 2): np.roll(RANDOM, 5)}, ["orders-alike"]),
+        ({(0, 0): RANDOM, (0, 1): RANDOM[::-1]}, ["orders-alike"]),
+        ({(0, 0): RANDOM[:7], (0, 1): RANDOM[:7]}, []),  # likely enough by chance
+    ],
+)
+def test_epochs_and_seeds(orders: Mapping[tuple[int, int], Any], codes: list[str]) -> None:
+    assert list_codes(audit_epochs(orders)) == codes
+
+
+def test_orders_that_are_alike_are_named() -> None:
+    (found,) = audit_epochs({(7, 0): RANDOM, (7, 1): np.roll(RANDOM, 5)})
+    assert found.message == (
+        "compared with the order of seed 7, epoch 0, the order of seed 7, epoch 1, of 1,000 items "
+        "is rotated by 995; a shuffle does so with probability below 1e-300"
+    )
+
+
+def deal(order: Any, world: int) -> list[Any]:
+    return [order[rank::world] for rank in range(world)]
+
+
+FILLED = np.concatenate((RANDOM, RANDOM[:4]))
+RANKS = {
+    "divides": (deal(RANDOM, 8), "fill", []),
+    "filled up": (deal(FILLED[:1002], 3), "fill", []),
+    "cut": (deal(RANDOM[:999], 3), "trim", []),
+    "not filled up": (deal(RANDOM, 3), "fill", ["rank-batches"]),
+    "uneven": (deal(RANDOM, 3), "uneven", []),
+    "all deliver everything": ([RANDOM, RANDOM], "fill", ["rank-overlap"]),
+    "each shuffles by a seed of its own": (
+        [RANDOM[::2], OTHER[::2]],
+        "fill",
+        ["rank-overlap", "rank-missing"],
+    ),
+    "never shuffled": (deal(np.arange(1000), 4), "fill", ["not-shuffled"]),
+    "each has one part, in order": (np.split(np.arange(1000), 4), "fill", ["weak-shuffle"]),
+    "each shuffles one part": (
+        [RANDOM[RANDOM < 500], RANDOM[RANDOM >= 500]],
+        "fill",
+        ["weak-shuffle"],
+    ),
+    "windows of 50": (
+        deal(
+            np.concatenate([part[OTHER[OTHER < 50]] for part in np.split(np.arange(1000), 20)]), 4
+        ),
+        "fill",
+        ["weak-shuffle"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RANKS)
+def test_ranks(case: str) -> None:
+    ranks, shortfall, codes = RANKS[case]
+    assert list_codes(audit_ranks(ranks, 1000, shortfall=shortfall)) == codes  # type: ignore[arg-type]
+
+
+def test_files_of_ranks_are_read_with_progress(tmp_path: Path) -> None:
+    for rank, ids in enumerate(deal(RANDOM.astype(np.int32), 11)):
+        np.save(tmp_path / f"ids_rank_{rank}.npy", ids)
+    (tmp_path / "ids_rank_01.npy").write_bytes(b"another name")
+    steps: list[str] = []
+
+    ranks = read_ranks(tmp_path, steps.append)
+    assert [*ranks] == [f"rank {rank}" for rank in range(11)]
+    assert {ids.dtype for ids in ranks.values()} == {np.dtype(np.int64)}
+    assert audit_ranks(ranks, 1000, shortfall="uneven", progress=steps.append) == []
+    assert [*steps[:1], *steps[10:]] == [
+        "read ids_rank_0.npy of 11",
+        "read ids_rank_10.npy of 11",
+        "count the items of 11 ranks",
+        "measure the shuffle",
+    ]
+
+
+def write_header(path: Path, shape: str) -> None:
+    header = f"{{'descr': '<i8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (lambda _path: None, "ids_rank_1.npy is missing, or is not a file"),
+        (lambda path: path.mkdir(), "ids_rank_1.npy is missing, or is not a file"),
+        (
+            lambda path: np.save(path, np.zeros((2, 2), int)),
+            "contains I64 [2, 2]; expected I64 [n]",
+        ),
+        (lambda path: np.save(path, np.zeros(2)), "contains F64 [2]; expected I64 [n]"),
+        (lambda path: write_header(path, "(10**12,)"), "is not a .npy file"),
+        (lambda path: write_header(path, "(1000000000000,)"), "needs 8,000,000,000,000 bytes"),
+    ],
+)
+def test_a_file_that_is_no_vector_of_ids_is_rejected(
+    tmp_path: Path, write: Any, message: str
+) -> None:
+    for rank in (0, 2):
+        np.save(tmp_path / f"ids_rank_{rank}.npy", np.arange(3))
+    write(tmp_path / "ids_rank_1.npy")
+
+    with pytest.raises(DumpError) as caught:
+        read_ranks(tmp_path)
+    assert message in str(caught.value)
+
+
+def test_a_sparse_file_is_not_read_into_memory(tmp_path: Path) -> None:
+    path = tmp_path / "ids_rank_0.npy"
+    write_header(path, f"({2**40},)")
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size + 2**43)
+
+    with pytest.raises(DumpError, match="all ranks may have 1,073,741,824 bytes"):
+        read_ranks(tmp_path)
+
+
+def test_an_empty_folder_is_missing_its_first_rank(tmp_path: Path) -> None:
+    with pytest.raises(DumpError, match=r"ids_rank_0\.npy is missing"):
+        read_ranks(tmp_path)
