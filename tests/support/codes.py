@@ -24,7 +24,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "parity.store.integrity": lambda names: names["_CODES"].values(),
     "parity.store.failures": lambda names: [row[0] for row in names["_MEANINGS"].values()],
     "parity.suites.pipeline.relations": lambda names: [
-        row[0] for row in names["_SAME_ORDER"].values()
+        row[0] for row in names["SAME_ORDER"].values()
     ],
 }
 #: Functions that return a code, or a tuple that begins with one.
