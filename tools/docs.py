@@ -108,9 +108,10 @@ def format_verbs() -> str:
     """Return a section for each verb with its arguments."""
     verbs = _find_subparsers(build_parser())
     sections = []
-    for name, text in usage.VERB_SUMMARIES.items():
+    for name, verb in usage.VERBS.items():
         table = format_table(["argument", "meaning"], _list_arguments(verbs[name]))
-        sections.append(f"\n## `parity {name}`\n\n{text[0].upper()}{text[1:]}.\n{table}")
+        summary = verb.summary[0].upper() + verb.summary[1:]
+        sections.append(f"\n## `parity {name}`\n\n{summary}.\n{table}")
     return "".join(sections)
 
 

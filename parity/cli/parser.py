@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import fields
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import MISSING, fields
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from parity import __version__
 from parity.cli import usage
-from parity.cli.verbs import VERBS
+from parity.cli.usage import VERBS
 from parity.text import forget_typed_paths
+from parity.verify.options import ReportOptions, parse_path
 
 _PARSER_OPTIONS: dict[str, Any] = {
     "epilog": usage.EXIT_CODE_HELP,
     "allow_abbrev": False,
     "formatter_class": argparse.RawDescriptionHelpFormatter,
 }
+#: Fields of every verb that has them.
+_COMMON = ("repo", "lockfile", "offline", "rehash")
 
 
 class _RootParser(argparse.ArgumentParser):
@@ -37,16 +42,49 @@ class _VerbParser(argparse.ArgumentParser):
         return self.parse_known_intermixed_args(args, namespace)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Build the parser of the whole command line."""
+def build_parser(typed: Collection[str] = VERBS.keys()) -> argparse.ArgumentParser:
+    """Build the parser; only the ``typed`` verbs, whose modules are imported, have arguments."""
     top = _RootParser(prog="parity", description=usage.DESCRIPTION, **_PARSER_OPTIONS)
     top.add_argument("--version", action="version", version=f"parity-action {__version__}")
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_VerbParser)
-    for name, text in usage.VERB_SUMMARIES.items():
-        description = text[0].upper() + text[1:] + "."
-        parser = verbs.add_parser(name, help=text, description=description, **_PARSER_OPTIONS)
-        VERBS[name].add_arguments(parser)
+    for name, verb in VERBS.items():
+        description = verb.summary[0].upper() + verb.summary[1:] + "."
+        parser = verbs.add_parser(
+            name, help=verb.summary, description=description, **_PARSER_OPTIONS
+        )
+        if name in typed:
+            _add_arguments(parser, _resolve(name, verb.options), verb.fields.split())
     return top
+
+
+def _add_arguments(
+    parser: argparse.ArgumentParser, record: type[Any], chosen: Collection[str]
+) -> None:
+    """Declare the arguments of a record's fields, of the ``chosen`` ones if there are any."""
+    groups: defaultdict[str, Any] = defaultdict(parser.add_mutually_exclusive_group)
+    for entry in fields(record):
+        settings: dict[str, Any] = {"default": argparse.SUPPRESS, **entry.metadata}
+        if not entry.metadata or (chosen and entry.name not in {*chosen, *_COMMON}):
+            continue
+        if "Path" in entry.type:
+            settings["type"] = parse_path
+        flag, _, metavar = settings.pop("argument").rpartition(" ")
+        group = groups[settings.pop("group")] if "group" in settings else parser
+        if metavar.startswith("--"):
+            group.add_argument(metavar, dest=entry.name, **settings)
+        elif flag:
+            group.add_argument(flag, dest=entry.name, metavar=metavar, **settings)
+        else:  # argparse would take the default of a positional one for a typed text
+            settings["default"] = None if entry.default is MISSING else entry.default
+            group.add_argument(entry.name, metavar=metavar or None, **settings)
+        if entry.name == "rehash":  # the old name, for one release
+            old = {**settings, "help": argparse.SUPPRESS}
+            parser.add_argument("--verify", dest=entry.name, **old)
+    if issubclass(record, ReportOptions) and not chosen:
+        add = partial(parser.add_mutually_exclusive_group().add_argument, action="store_const")
+        text = "print a line for each case, and every notice"
+        add("-v", "--verbose", dest="verbosity", const=1, default=0, help=text)
+        add("-q", "--quiet", dest="verbosity", const=-1, help="print the last line only")
 
 
 def run(args: Sequence[str]) -> int:
@@ -56,7 +94,7 @@ def run(args: Sequence[str]) -> int:
         ParityError: The verb failed.
         SystemExit: From argparse, for usage errors (2) and help (0).
     """
-    parser = build_parser()
+    parser = build_parser(args)
     forget_typed_paths()
     # argparse would drop the value before Python 3.13, and fail or ignore the option.
     for arg in args:
@@ -65,21 +103,22 @@ def run(args: Sequence[str]) -> int:
         if arg.startswith("--") and arg.endswith("=--"):
             parser.error(f"{arg}: '--' is not a value; write ./-- for a file of this name")
     arguments = vars(parser.parse_args(args))
-    verb = VERBS[arguments["verb"]]
-    options_class = _resolve(verb.options)
-    if arguments.get("lockfile", "") is None:
-        arguments["lockfile"] = arguments["repo"] / "fixtures.lock.yaml"
-    names = {field.name for field in fields(options_class)}
-    options = options_class(**{k: value for k, value in arguments.items() if k in names})
+    name = arguments["verb"]
+    record = _resolve(name, VERBS[name].options)
+    names = {entry.name for entry in fields(record)}
+    if "lockfile" in names:
+        arguments.setdefault("lockfile", arguments["repo"] / "fixtures.lock.yaml")
+    options = record(**{key: value for key, value in arguments.items() if key in names})
     from parity.reports.console import make_console
 
     console = make_console(arguments.get("verbosity", 1))
     try:
-        return int(_resolve(verb.call)(options, console))
+        return int(_resolve(name, VERBS[name].call or name)(options, console))
     finally:
         console.close()
 
 
-def _resolve(path: str) -> Any:
-    module, _, name = path.partition(":")
-    return getattr(import_module(module), name)
+def _resolve(verb: str, path: str) -> Any:
+    """Return what ``path`` names in the module of a verb, or in another one (``module:name``)."""
+    module, _, name = path.rpartition(":")
+    return getattr(import_module(module or f"parity.commands.{verb}"), name)

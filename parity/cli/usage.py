@@ -5,6 +5,8 @@ A test checks that argparse prints the same text.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 DESCRIPTION = "Proves that a port computes what the original computes."
 EXIT_CODE_HELP = """\
 exit codes:
@@ -19,22 +21,47 @@ exit codes:
   10 bump --check: something newer exists
   70 a bug in this program
 """
-VERB_SUMMARIES = {
-    "verify": "compare a port with its pinned references",
-    "fetch": "download, check and unpack bundles",
-    "prove": "inject known faults and list those a bundle does not detect",
-    "show": "print a tensor's expected and obtained values side by side",
-    "pin": "make a bundle, byte for byte reproducible",
-    "bump": "download a bundle, show what changed, update its lock",
-    "diff": "print what changed between two states of a bundle",
-    "audit": "compute every reference again",
-    "cache": "list, check or shrink the store",
-    "init": "write a first lockfile and workflow",
-    "plan": "print a job matrix for GitHub",
-    "merge": "merge several reports into one",
-    "action": "run a step of the GitHub action",
-    "scoreboard": "compare several ports' reports",
-    "reproduce": "pack a case for the port's maintainer",
+
+
+class Verb(NamedTuple):
+    """One subcommand; ``options`` and ``call`` (by default its name) are names in its module.
+
+    ``fields`` are those with an argument, beside those of every verb; all where it is empty.
+    """
+
+    summary: str
+    options: str
+    fields: str = ""
+    call: str = ""
+
+
+_OPTIONS = "parity.verify.options:"
+VERBS = {
+    "verify": Verb("compare a port with its pinned references", f"{_OPTIONS}VerifyOptions"),
+    "fetch": Verb("download, check and unpack bundles", f"{_OPTIONS}BundleOptions"),
+    "prove": Verb(
+        "inject known faults and list those a bundle does not detect", "ProveOptions", "bundles"
+    ),
+    "show": Verb(
+        "print a tensor's expected and obtained values side by side",
+        "ShowOptions",
+        "cases tensor slice why dumps toolchain",
+    ),
+    "pin": Verb("make a bundle, byte for byte reproducible", "PinOptions"),
+    "bump": Verb("download a bundle, show what changed, update its lock", "BumpOptions"),
+    "diff": Verb("print what changed between two states of a bundle", "DiffOptions"),
+    "audit": Verb("compute every reference again", "AuditOptions"),
+    "cache": Verb("list, check or shrink the store", "CacheOptions", call="run_cache"),
+    "init": Verb("write a first lockfile and workflow", "InitOptions"),
+    "plan": Verb("print a job matrix for GitHub", "PlanOptions", "bundles cases out", "plan_jobs"),
+    "merge": Verb("merge several reports into one", "MergeOptions"),
+    "action": Verb("run a step of the GitHub action", "StepOptions", call="run_step"),
+    "scoreboard": Verb(
+        "compare several ports' reports", "ScoreboardOptions", call="print_scoreboard"
+    ),
+    "reproduce": Verb(
+        "pack a case for the port's maintainer", "ReproduceOptions", "cases out dumps toolchain"
+    ),
 }
 _COLUMN = 16
 
@@ -43,7 +70,7 @@ def format_help() -> str:
     """Return the help of the whole program."""
     lines = ["usage: parity [-h] [--version] VERB ...", "", DESCRIPTION, ""]
     lines += ["positional arguments:", "  VERB"]
-    lines += [f"    {name}".ljust(_COLUMN) + text for name, text in VERB_SUMMARIES.items()]
+    lines += [f"    {name}".ljust(_COLUMN) + verb.summary for name, verb in VERBS.items()]
     lines += ["", "options:"]
     for flags, text in (
         ("-h, --help", "show this help message and exit"),

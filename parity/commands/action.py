@@ -21,7 +21,13 @@ from parity.reports.console import RunConsole
 from parity.store.store import Store
 from parity.text import resolve_path
 from parity.verify import publish
-from parity.verify.options import REPORT_FORMATS, SUMMARIES, ReportOptions, VerifyOptions
+from parity.verify.options import (
+    REPORT_FORMATS,
+    SUMMARIES,
+    ReportOptions,
+    VerifyOptions,
+    option,
+)
 
 #: File name of the plan, written by ``plan`` and read by ``merge``.
 PLAN_FILE, PLAN_ARTIFACT = "parity-plan.json", "parity-plan"
@@ -35,7 +41,7 @@ _MAX_MINUTES = 100_000.0
 class StepOptions:
     """The command line of ``action``."""
 
-    step: str
+    step: str = option("", "the step", choices=("prepare", "verify", "plan", "merge"))
 
 
 @dataclass(frozen=True, kw_only=True)

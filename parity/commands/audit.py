@@ -20,15 +20,17 @@ from parity.reports.console import RunConsole
 from parity.results import BundleResult, CaseResult, Report
 from parity.verify import publish
 from parity.verify.environment import collect_environment
-from parity.verify.options import Options
+from parity.verify.options import BundleOptions, option
 from parity.verify.prepare import build_options, fetch_bundle
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditOptions(Options):
+class AuditOptions(BundleOptions):
     """The command line of ``audit``; ``report_dir`` gets a folder for each reference reader."""
 
-    report_dir: Path | None = None
+    report_dir: Path | None = option(
+        "--report-dir DIR", "write a report of each reference reader there, for `scoreboard`", None
+    )
 
 
 def audit(options: AuditOptions, console: RunConsole) -> int:

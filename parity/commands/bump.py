@@ -29,22 +29,26 @@ from parity.suites import find_suite
 from parity.text import format_path
 from parity.verify import publish, selection
 from parity.verify.bundle_states import BundleState, compute_drift, load_earlier
-from parity.verify.options import Options
+from parity.verify.options import BundleOptions, flag, option
 from parity.verify.prepare import build_options
 
 EXIT_NEWER = 10  # Exit code where something newer exists
 
 
 @dataclass(frozen=True, kw_only=True)
-class BumpOptions(Options):
+class BumpOptions(BundleOptions):
     """The command line of ``bump``; its help describes each option."""
 
-    to: str | None = None
-    source: str | None = None
-    from_file: Path | None = None
-    check: bool = False
-    download: bool = False
-    accept_audit: bool = False
+    to: str | None = option("--to REF", "lock this ref or commit of an hf:// source", None)
+    source: str | None = option(
+        "--source URL", "lock from this URL, and write it as the source", None
+    )
+    from_file: Path | None = option(
+        "--from-file TAR", "lock this file, without network access", None
+    )
+    check: bool = flag("--check", "only report whether something newer exists (exit code 10)")
+    download: bool = flag("--download", "with --check: download where the host states no digest")
+    accept_audit: bool = flag("--accept-audit", "update the lock even if the audit fails")
 
     @property
     def folder(self) -> Path:
@@ -105,13 +109,8 @@ def _bump_bundle(
     for line in drift_text.format_lines(drift):
         console.print_line(line)
     if drift.verdict != "same":
-        audit_before_lock(
-            bundle,
-            fetched,
-            console,
-            accept=options.accept_audit,
-            manifest=build_options(bundle, options).get("manifest"),
-        )
+        manifest = build_options(bundle, options).get("manifest")
+        audit_before_lock(bundle, fetched, console, accept=options.accept_audit, manifest=manifest)
     new_source = options.source if options.source != bundle.source else None
     old = bundle.locked
     if new_source is None and old and replace(old, where={}) == replace(locked, where={}):
@@ -119,7 +118,7 @@ def _bump_bundle(
     return EntryChange(locked=locked, source=new_source), drift
 
 
-def _check_layout(bundle: Bundle, fetched: FetchedBundle, options: Options) -> None:
+def _check_layout(bundle: Bundle, fetched: FetchedBundle, options: BumpOptions) -> None:
     """Check that the archive has cases of the bundle's suite.
 
     Raises:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -17,21 +19,47 @@ from parity.store.entries import StoreEntry
 from parity.store.paths import StorePaths
 from parity.store.store import Store
 from parity.text import format_count, sanitize
+from parity.verify.options import option, parse_size
 
+_AGE = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _NAME_WIDTH = 19  # characters of a name: "sha256:" and twelve digits
+
+
+def parse_age(text: str) -> float:
+    """Return seconds from a number with s, m, h, d or w."""
+    match = _AGE.fullmatch(text.strip())
+    if match is None:
+        raise ArgumentTypeError(f"{text!r} is not an age such as 12h or 30d")
+    return float(match[1]) * _SECONDS[match[2]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CacheOptions:
     """The command line of ``cache``."""
 
-    action: Literal["ls", "verify", "gc"]
-    repo: Path = Path()
-    #: Lockfiles in use; ``gc`` keeps their bundles, and all listings name them.
-    lockfiles: Sequence[Path] = ()
-    max_bytes: int | None = None  # Bytes that may remain after ``gc``, None for no limit
-    #: Seconds since the last use after which ``gc`` removes an entry, None for never.
-    max_age: float | None = None
+    action: Literal["ls", "verify", "gc"] = option(
+        "",
+        "list entries; read all of them again; remove unused ones",
+        choices=("ls", "verify", "gc"),
+    )
+    repo: Path = option("--repo", "the folder of the lockfile (.)", Path(), default=".")
+    #: Lockfiles in use; all listings name their bundles, too.
+    lockfiles: Sequence[Path] = option(
+        "--lockfile LOCKFILE",
+        "gc keeps its bundles (repeat; default: REPO/fixtures.lock.yaml if it exists)",
+        (),
+        action="append",
+    )
+    max_bytes: int | None = option(
+        "--max-size S",
+        "gc: remove least recently used entries down to S (for example 10G)",
+        None,
+        type=parse_size,
+    )
+    max_age: float | None = option(
+        "--older-than D", "gc: remove entries unused for D (for example 30d)", None, type=parse_age
+    )
 
 
 def run_cache(options: CacheOptions, console: RunConsole) -> int:

@@ -15,16 +15,20 @@ from parity.reports.json_reader import ReportFile
 from parity.results import BundleResult, Finding, Report, check_min_cases, exit_code
 from parity.text import format_count, join_limited, sanitize
 from parity.verify import publish, report_checks
-from parity.verify.options import Options, ReportOptions
+from parity.verify.options import Options, ReportOptions, option
 from parity.verify.report_checks import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
-class MergeOptions(Options, ReportOptions):
+class MergeOptions(ReportOptions, Options):
     """The command line of ``merge``."""
 
-    reports: Sequence[Path]  # ``report.json`` files, or folders that contain them at any depth
-    plan: Path | None = None  # The file that ``plan`` wrote; None to accept the reports as complete
+    reports: Sequence[Path] = option(
+        "REPORT", "report.json files, or folders that contain them", nargs="+"
+    )
+    plan: Path | None = option(
+        "--plan FILE", "the plan; a planned case without a result is an error", None
+    )
 
 
 def merge(options: MergeOptions, console: RunConsole) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from parity.errors import ConfigError, Problem
 from parity.reports.console import RunConsole
 from parity.verify import publish
+from parity.verify.options import flag, option, parse_count, parse_size, repeated
 
 _KIND_OPTIONS = {
     "serialize": {"size", "upstream_only", "pth", "gguf"},
@@ -22,22 +23,50 @@ _KIND_OPTIONS = {
 class PinOptions:
     """The command line of ``pin``; an empty ``kind`` makes all embedded bundles."""
 
-    kind: str
-    out: Path  # Folder that gets ``<bundle id>.tar``
-    size: str | None = None
-    upstream_only: bool = False
-    pth: Path | None = None
-    gguf: Path | None = None
-    folder: Path | None = None
-    more: Sequence[Path] = ()
-    name: str | None = None
-    model: Sequence[str] = ()
-    level: str | None = None
-    train: int | None = None
-    seed: int | None = None
-    stages: Sequence[str] = ()
-    max_size: int | None = None
-    keep_parameters: bool = False
+    kind: str = option("KIND", "kind of bundle (default: all embedded ones)", "", nargs="?")
+    folder: Path | None = option(
+        "PATH",
+        "tensors only: a folder, or a file of arrays (.npz, .npy, .safetensors, .pt, .json)",
+        None,
+        nargs="?",
+    )
+    more: Sequence[Path] = option("FILE", "tensors only: further files, each a case", (), nargs="*")
+    name: str | None = option(
+        "--name", "tensors and trace: id of the bundle (default: the first one's name)", None
+    )
+    out: Path = option("--out DIR", "output folder (tests/bundles)", default="tests/bundles")
+    size: str | None = option("--size", "serialize only", None, choices=("small", "full"))
+    upstream_only: bool = flag("--upstream-only", "serialize only: the cases of upstream's bundle")
+    pth: Path | None = option("--pth FILE", "serialize only: a real checkpoint", None)
+    gguf: Path | None = option("--gguf FILE", "serialize only: a real checkpoint", None)
+    model: Sequence[str] = repeated(
+        "--model FILE.py:FUNCTION",
+        "trace only: a function that returns a model and its inputs; the file is run",
+    )
+    level: str | None = option(
+        "--level",
+        "trace only: a stage for each ATen call or each module (op)",
+        None,
+        choices=("op", "module"),
+    )
+    train: int | None = option(
+        "--train STEPS", "trace only: steps of training to trace, too", None, type=parse_count
+    )
+    seed: int | None = option(
+        "--seed S", "trace only: of the parameters and inputs (0)", None, type=parse_count
+    )
+    stages: Sequence[str] = repeated(
+        "--stages GLOB", "trace only: store only the stages that match, and the outputs"
+    )
+    max_size: int | None = option(
+        "--max-size S",
+        "trace only: limit of the bundle's files, in bytes or as 2G (64 MiB)",
+        None,
+        type=parse_size,
+    )
+    keep_parameters: bool = flag(
+        "--keep-parameters", "trace only: leave the parameters as the function made them"
+    )
 
     @property
     def extra(self) -> dict[str, object]:

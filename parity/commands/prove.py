@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from parity.commands.selection import choose_bundles, handle_each
@@ -22,11 +23,16 @@ from parity.lockfile import Bundle
 from parity.reports.console import RunConsole
 from parity.results import Finding
 from parity.suites.base import Case, Dump
-from parity.verify.options import VerifyOptions
+from parity.verify.options import BundleOptions, VerifyOptions
 from parity.verify.prepare import PreparationError, PreparedBundle, prepare_bundle
 
 
-def prove(options: VerifyOptions, console: RunConsole) -> int:
+@dataclass(frozen=True, kw_only=True)
+class ProveOptions(BundleOptions, VerifyOptions):
+    """The command line of ``prove``; all else has the defaults of ``verify``."""
+
+
+def prove(options: ProveOptions, console: RunConsole) -> int:
     """Prove the chosen bundles; return the exit code.
 
     Raises:

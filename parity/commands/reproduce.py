@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -31,7 +31,7 @@ from parity.text import format_count, sanitize_message
 from parity.verify import fixture_aliases, publish
 from parity.verify.environment import collect_environment
 from parity.verify.evaluate import CaseEvaluator
-from parity.verify.options import VerifyOptions
+from parity.verify.options import VerifyOptions, option
 from parity.verify.prepare import PreparedBundle
 from parity.verify.standalone import StandaloneProgram
 
@@ -46,7 +46,9 @@ _ALIAS_FOLDER = re.compile(r"[^\s'\"]*parity-fixtures-[^/\\\s]+[/\\][^/\\\s]+[/\
 class ReproduceOptions(VerifyOptions):
     """The command line of ``reproduce``; ``cases`` is one glob, ``out`` a new or empty folder."""
 
-    out: Path
+    cases: Sequence[str] = option("BUNDLE/CASE", "the case", nargs=1)
+    out: Path = option("--out DIR", "a new or empty folder", required=True)
+    dumps: Path | None = option(*show.READ_DUMP)
 
 
 def reproduce(options: ReproduceOptions, console: RunConsole) -> int:
@@ -82,9 +84,8 @@ def _copy_draft(draft: Path, out: Path) -> None:
     try:
         shutil.copytree(draft, out, dirs_exist_ok=True)
     except OSError as error:
-        message = (
-            f"--out {sanitize_message(out.as_posix())} cannot be written: {error.strerror or error}"
-        )
+        reason = error.strerror or error
+        message = f"--out {sanitize_message(out.as_posix())} cannot be written: {reason}"
         raise ConfigError(Problem("report-dir", message)) from None
 
 

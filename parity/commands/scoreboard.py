@@ -21,6 +21,7 @@ from parity.results import Report
 from parity.store.disk import replace_file
 from parity.text import sanitize_message
 from parity.verify import publish
+from parity.verify.options import flag, option
 
 _NAMED_REPORT = re.compile(r"(?P<name>[^=/\\]{1,60})=(?P<path>.+)", re.DOTALL)
 _MAX_DIFFERENCES = 40
@@ -30,13 +31,19 @@ _MAX_DIFFERENCES = 40
 class ScoreboardOptions:
     """The command line of ``scoreboard``; its help describes each option."""
 
-    reports: Sequence[str]
-    bundle: str = ""
-    by_group: bool = False
-    markdown: bool = False
-    html: Path | None = None
-    write: Path | None = None
-    check: Path | None = None
+    reports: Sequence[str] = option(
+        "[NAME=]REPORT", "report.json of a port, or its folder", nargs="+"
+    )
+    bundle: str = option("--bundle ID", "this bundle alone", "")
+    by_group: bool = flag("--by-group", "a row for each group of cases, with their counts")
+    markdown: bool = flag("--markdown", "print a Markdown table")
+    html: Path | None = option("--html FILE", "also write one static page", None)
+    write: Path | None = option(
+        "--write PAGE", "rewrite the table between the page's markers", None, group="page"
+    )
+    check: Path | None = option(
+        "--check PAGE", "exit 1 if the page's cells differ", None, group="page"
+    )
 
 
 def print_scoreboard(options: ScoreboardOptions, console: RunConsole) -> int:

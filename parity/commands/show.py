@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,13 @@ from parity.tensors.dtypes import view_bits
 from parity.tensors.index_expression import Index, expand_index, parse_index
 from parity.text import align_columns, format_count, sanitize_message
 from parity.verify import execute
-from parity.verify.options import VerifyOptions
+from parity.verify.options import VerifyOptions, flag, option
 from parity.verify.prepare import PreparationError, PreparedBundle, prepare_bundle
 from parity.verify.store_guard import StoreGuard
 
 #: Maximum number of printed elements.
 MAX_ELEMENTS = 60
+READ_DUMP = ("--dumps DIR", "read an existing dump in DIR/<bundle>/<case>/", None)
 _RED, _YELLOW, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[0m"
 
 
@@ -39,9 +40,14 @@ _RED, _YELLOW, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[0m"
 class ShowOptions(VerifyOptions):
     """The command line of ``show``; ``cases`` is one glob."""
 
-    tensor: str
-    slice: str = ""  # In NumPy's notation; empty for the elements that differ
-    why: bool = False  # Print what was tried to find the cause, too
+    cases: Sequence[str] = option("CASE", "bundle/case, or a case's name", nargs=1)
+    dumps: Path | None = option(*READ_DUMP)
+    tensor: str = option("TENSOR", "its name, as findings print it")
+    #: Empty for the elements that differ.
+    slice: str = option("SLICE", "NumPy's notation, for example 0,:,1:3", "", nargs="?")
+    why: bool = flag(
+        "--why", "list the wrong ways that were tried for a stage, and what each leaves"
+    )
 
 
 def show(options: ShowOptions, console: RunConsole) -> int:

@@ -1,25 +1,105 @@
-"""Command lines as typed values."""
+"""Command lines as typed values: each field has the argument that fills it.
+
+Parsers of values raise ``ArgumentTypeError`` with what is wrong.
+"""
 
 from __future__ import annotations
 
+import re
+from argparse import ArgumentTypeError
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from parity.github import display_path
+from parity.text import resolve_path
 
 REPORT_FORMATS = ("json", "junit", "html")
 SUMMARIES = ("full", "compact", "false")
+#: Limits of numbers on the command line: digits of a count, seconds of a deadline.
+_MAX_DIGITS, _MAX_SECONDS = 9, 1e9
+_NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?(?:[eE][-+]?[0-9]{1,3})?", re.ASCII)
+_SIZE = re.compile(r"([0-9]{1,12})([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
+
+
+def option(argument: str, text: str, unset: Any = MISSING, **more: Any) -> Any:
+    """Return a field of a record that an argument fills.
+
+    Args:
+        argument: ``--flag``, ``--flag METAVAR``, or the name of a positional one.
+        text: Its help.
+        unset: Value of the field where the argument is not typed.
+        more: Further parameters of ``add_argument``. A ``default`` is a text that counts as typed;
+            arguments of one ``group`` exclude each other.
+    """
+    return field(default=unset, metadata={"argument": argument, "help": text, **more})
+
+
+def flag(argument: str, text: str) -> Any:
+    """Return a field that is true if the argument is typed."""
+    return option(argument, text, False, action="store_true")
+
+
+def repeated(argument: str, text: str, **more: Any) -> Any:
+    """Return a field with the values of an argument that may be typed several times."""
+    return option(argument, f"{text} (repeat)", (), action="append", **more)
+
+
+def parse_path(text: str) -> Path:
+    """Return an absolute path."""
+    if not text:
+        raise ArgumentTypeError("a path must not be empty")
+    return resolve_path(text)
+
+
+def parse_positive(text: str) -> int:
+    """Return a whole number of at least 1."""
+    if (value := parse_count(text)) == 0:
+        raise ArgumentTypeError("must be at least 1")
+    return value
+
+
+def parse_count(text: str) -> int:
+    """Return a whole number: ASCII digits only."""
+    if not text.isascii() or not text.isdecimal() or len(text) > _MAX_DIGITS:
+        raise ArgumentTypeError(f"{text!r} is not a whole number of at most {_MAX_DIGITS} digits")
+    return int(text)
+
+
+def parse_formats(text: str) -> tuple[str, ...]:
+    """Return the report formats, separated by commas or spaces."""
+    names = tuple(text.replace(",", " ").split())
+    if unknown := [name for name in names if name not in REPORT_FORMATS]:
+        message = f"{', '.join(map(repr, unknown))} is not one of {', '.join(REPORT_FORMATS)}"
+        raise ArgumentTypeError(message)
+    return names
+
+
+def parse_seconds(text: str) -> float:
+    """Return a positive number of seconds."""
+    value = float(text) if _NUMBER.fullmatch(text.strip()) else -1.0
+    if not 0 < value < _MAX_SECONDS:
+        raise ArgumentTypeError(f"{text!r} is not a positive number of seconds")
+    return value
+
+
+def parse_size(text: str) -> int:
+    """Return bytes from a number with K, M, G or T for powers of 1,024."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ArgumentTypeError(f"{text!r} is not a size such as 500M or 10G")
+    return int(match[1]) << (10 * " KMGT".index(match[2].upper() or " "))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options of every verb."""
+    """Options of every verb that reads a lockfile."""
 
-    repo: Path  # under test
-    lockfile: Path
-    offline: bool = False
-    rehash: bool = False  # hash trees of the store again before they are used
+    repo: Path = option("--repo", "the repo under test (.)", default=".")
+    lockfile: Path = option("--lockfile", "default: REPO/fixtures.lock.yaml")
+    offline: bool = flag("--offline", "no network access, also for cargo")
+    rehash: bool = flag("--rehash", "hash the bytes of every unpacked bundle again")
     bundles: Sequence[str] = ()  # ids of the chosen bundles; empty for all
 
     def format_place(self) -> list[str]:
@@ -33,27 +113,64 @@ class Options:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportOptions:
-    """Options of reports."""
+class BundleOptions(Options):
+    """Options of a verb on some or all bundles."""
 
-    report_dir: Path | None = None
-    report_formats: Sequence[str] = ("json",)
-    fail_on: str = "mismatch"
-    min_cases: int = 1
-    annotations: int = 10  # most annotated errors, and warnings, on GitHub
-    summary: str = "full"  # one of `SUMMARIES`
+    bundles: Sequence[str] = option("ID", "bundles (default: all)", (), nargs="*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyOptions(Options, ReportOptions):
-    """The command line of ``verify``; see its help for each."""
+class ReportOptions:
+    """Options of reports."""
 
-    cases: Sequence[str] = ()
-    dumps: Path | None = None  # folder of existing dumps; nothing is built or run then
-    toolchain: str = ""
-    cargo_args: Sequence[str] = ()
-    jobs: int | None = None
-    repeat: int = 1
-    all_cases: bool = False  # run those that are not claimed, too, for information
-    deadline: float | None = None  # seconds for the whole run, None for no limit
+    report_dir: Path | None = option(
+        "--report-dir DIR", "write reports and failed dumps there", None
+    )
+    report_formats: Sequence[str] = option(
+        "--report-formats F",
+        f"of {', '.join(REPORT_FORMATS)}; separated by commas or spaces (json)",
+        ("json",),
+        type=parse_formats,
+    )
+    fail_on: str = option(
+        "--fail-on",
+        "least severe finding that fails the run (mismatch)",
+        "mismatch",
+        choices=("mismatch", "warning"),
+    )
+    min_cases: int = option(
+        "--min-cases N", "fail if fewer cases are verified (1)", 1, type=parse_count
+    )
+    annotations: int = option(
+        "--annotations N", "on GitHub: at most N annotated errors (10)", 10, type=parse_count
+    )
+    summary: str = option("--summary", "on GitHub: the job's summary", "full", choices=SUMMARIES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(ReportOptions, Options):
+    """The command line of ``verify``."""
+
+    bundles: Sequence[str] = repeated("--bundle ID", "only this bundle")
+    cases: Sequence[str] = repeated(
+        "--case GLOB", "only cases bundle/case that match; '!' excludes"
+    )
+    dumps: Path | None = option(
+        "--dumps DIR", "compare existing dumps in DIR/<bundle>/<case>/; build and run nothing", None
+    )
+    toolchain: str = option("--toolchain T", "run cargo +T", "")
+    cargo_args: Sequence[str] = repeated("--cargo-args A", "an argument for cargo")
+    jobs: int | None = option(
+        "--jobs N",
+        "cases run in parallel (default: number of processors)",
+        None,
+        type=parse_positive,
+    )
+    repeat: int = option(
+        "--repeat N", "run each case N times; the runs must agree", 1, type=parse_positive
+    )
+    all_cases: bool = flag("--all", "run cases that are not claimed, too, for information")
+    deadline: float | None = option(
+        "--deadline S", "seconds for the whole run (default: no limit)", None, type=parse_seconds
+    )
     private_bundles: Sequence[str] = ()  # of which no dump is kept

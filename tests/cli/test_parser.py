@@ -10,7 +10,7 @@ import pytest
 
 from parity import __version__
 from parity.cli import parser as cli
-from parity.verify.options import Options, VerifyOptions
+from parity.verify.options import BundleOptions, VerifyOptions
 
 
 @pytest.fixture
@@ -39,14 +39,14 @@ def test_verify_without_a_word_has_the_documented_defaults(typed: Callable[[str]
         lockfile=Path("fixtures.lock.yaml").absolute(),
         offline=False,
         rehash=False,
-        bundles=[],
-        cases=[],
+        bundles=(),
+        cases=(),
         dumps=None,
         report_dir=None,
         report_formats=options.report_formats,
         fail_on="mismatch",
         toolchain="",
-        cargo_args=[],
+        cargo_args=(),
         jobs=None,
         repeat=1,
         min_cases=1,
@@ -109,14 +109,14 @@ def test_a_lockfile_of_another_name_is_relative_to_the_working_folder(
 
 def test_every_word_of_fetch_arrives(typed: Callable[[str], Any]) -> None:
     options, _make_console = typed("fetch --repo p --offline a b")
-    assert options == Options(
+    assert options == BundleOptions(
         repo=Path("p").absolute(),
         lockfile=Path("p/fixtures.lock.yaml").absolute(),
         offline=True,
         rehash=False,
         bundles=["a", "b"],
     )
-    assert typed("fetch")[0].bundles == []
+    assert typed("fetch")[0].bundles == ()
 
 
 def test_every_word_of_pin_arrives(typed: Callable[[str], Any]) -> None:

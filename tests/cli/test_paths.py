@@ -12,10 +12,10 @@ import pytest
 
 from parity.__main__ import run_command_line
 from parity.cli import usage
-from parity.cli.values import parse_seconds
 from parity.lab.faults.inject import write_serialize_dump
 from parity.store.archive import Limits, unpack
 from parity.suites.serialize import suite as serialize
+from parity.verify.options import parse_seconds
 from tests.support.zoo import HEAD, pack_bundle
 
 pytestmark = pytest.mark.process
@@ -92,7 +92,7 @@ LINES: dict[str, tuple[list[list[str]], list[str]]] = {
 
 
 def test_every_verb_has_a_line() -> None:
-    assert LINES.keys() | {"action"} == usage.VERB_SUMMARIES.keys()
+    assert LINES.keys() | {"action"} == usage.VERBS.keys()
 
 
 @pytest.mark.parametrize("verb", LINES)

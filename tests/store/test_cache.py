@@ -14,11 +14,12 @@ import filelock
 import pytest
 
 from parity.__main__ import run_command_line
-from parity.cli import values as cache_words
+from parity.commands.cache import parse_age
 from parity.lockfile import Bundle, Dump, Locked
 from parity.store import disk, entries
 from parity.store.entries import GcPolicy, StoreEntry, choose_removals
 from parity.store.store import Store
+from parity.verify.options import parse_size
 from tests.support.fetching import compute_sha256, read_files
 from tests.support.tar import make_member, make_tar
 
@@ -319,7 +320,7 @@ def test_gc_policy(rules: GcPolicy, age: float, *, goes: bool) -> None:
     [("0", 0), ("7", 7), ("1K", 1024), ("2MiB", 2 << 20), ("10G", 10 << 30), ("1tb", 1 << 40)],
 )
 def test_sizes(text: str, value: int) -> None:
-    assert cache_words.parse_size(text) == value
+    assert parse_size(text) == value
 
 
 @pytest.mark.parametrize(
@@ -327,19 +328,19 @@ def test_sizes(text: str, value: int) -> None:
     [("0s", 0), ("45m", 2700), ("12h", 43_200), ("30d", 2_592_000), ("2w", 1_209_600)],
 )
 def test_ages(text: str, value: float) -> None:
-    assert cache_words.parse_age(text) == value
+    assert parse_age(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5G", "G", "1P", "٣K", "9" * 13])
 def test_invalid_sizes_are_rejected(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="is not a size such as"):
-        cache_words.parse_size(text)
+        parse_size(text)
 
 
 @pytest.mark.parametrize("text", ["", "30", "-1d", "1y", "1.5h", "9999999d"])
 def test_invalid_ages_are_rejected(text: str) -> None:
     with pytest.raises(ArgumentTypeError, match="is not an age such as"):
-        cache_words.parse_age(text)
+        parse_age(text)
 
 
 def test_limits_are_for_gc(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
