@@ -16,7 +16,7 @@ from parity.lockfile.source_rules import find_source_problem, is_local
 from parity.lockfile.write import read_unchanged, rewrite
 from parity.reports import drift_text
 from parity.reports.console import RunConsole
-from parity.store import sources
+from parity.store import remote_metadata, sources
 from parity.store.download import add_bundle_name
 from parity.store.remote_metadata import (
     RemoteMetadata,
@@ -177,7 +177,7 @@ def _check_bundle(bundle: Bundle, options: BumpOptions, console: RunConsole) -> 
     digest, old = remote.sha256, bundle.locked.sha256
     if digest is None and options.download:
         store = Store.from_environment()
-        digest = store.measure_file(target, lockfile_dir=options.folder).sha256
+        digest = remote_metadata.measure_file(store, target, lockfile_dir=options.folder).sha256
     if digest is None:
         text = f"unknown without a download ({remote.no_digest_reason}); --download fetches it"
     elif digest == old:
@@ -250,13 +250,12 @@ def download_and_measure(
     """Download the bundle at the stated commit, unpack it within the limits, measure it.
 
     Raises:
-        ParityError: As ``Store.measure`` does; ``host-contradicts``.
+        ParityError: As ``measure`` does; ``host-contradicts``.
     """
     source = bundle.source if remote.commit is None else replace_ref(bundle.source, remote.commit)
-    locked, fetched = store.measure(
-        replace(bundle, source=source),
-        lockfile_dir=options.folder,
-        progress=console.show_download(bundle.id),
+    target, show = replace(bundle, source=source), console.show_download(bundle.id)
+    locked, fetched = remote_metadata.measure(
+        store, target, lockfile_dir=options.folder, progress=show
     )
     for line in check_against_remote(remote, locked, bundle):
         console.print_bundle(bundle.id, line)
@@ -269,7 +268,7 @@ def lock_extra_files(
     """Return the locks of a bundle's extra files; download those that are not current.
 
     Raises:
-        ParityError: As ``Store.measure_file`` does; ``host-contradicts``.
+        ParityError: As ``measure_file`` does; ``host-contradicts``.
     """
     locks = {}
     for name, one in zip(bundle.extra_files, bundle.list_extra_files(), strict=True):
@@ -279,10 +278,9 @@ def lock_extra_files(
             locks[name] = one.locked
             continue
         source = one.source if remote.commit is None else replace_ref(one.source, remote.commit)
-        locked = store.measure_file(
-            replace(one, source=source),
-            lockfile_dir=options.folder,
-            progress=console.show_download(one.id),
+        target, show = replace(one, source=source), console.show_download(one.id)
+        locked = remote_metadata.measure_file(
+            store, target, lockfile_dir=options.folder, progress=show
         )
         for line in check_against_remote(remote, locked, one):
             console.print_bundle(one.id, line)

@@ -10,6 +10,7 @@ from parity.lockfile import Bundle, Dump, load
 from parity.reports import drift_text
 from parity.reports.console import RunConsole
 from parity.reports.markdown import escape_markdown
+from parity.store.remote_metadata import measure
 from parity.store.store import Store
 from parity.text import sanitize
 from parity.verify import bundle_states, selection
@@ -90,7 +91,7 @@ def _measure_archive(options: DiffOptions, text: str, store: Store) -> BundleSta
         raise ConfigError(Problem("not-found", message, Location(path)))
     source = str(path.resolve())
     bundle = Bundle(id=options.bundle, source=source, suite="tensors", dump=Dump())
-    return BundleState(*store.measure(bundle, lockfile_dir=path.parent))
+    return BundleState(*measure(store, bundle, lockfile_dir=path.parent))
 
 
 def _is_archive(text: str) -> bool:

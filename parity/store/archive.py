@@ -244,8 +244,8 @@ class _Scanner:
     def _add_file(self, path: str, size: int) -> None:
         self._check_end(size)
         self._unpacked += size
-        self._check_cap("files", len(self._members) + 1, MAX_FILES, "files")
-        self._check_cap("unpacked", self._unpacked, MAX_BYTES, "bytes")
+        self._check_count("files", len(self._members) + 1, MAX_FILES)
+        self._check_count("unpacked", self._unpacked, MAX_BYTES)
         self._members.append(Member(path, self._offset, size))
         self._skip(size)
 
@@ -256,14 +256,18 @@ class _Scanner:
             expected, obtained = f"at most the {left:,} bytes that follow", f"{size:,} bytes"
             raise ArchiveError("archive-cut-short", reason, expected, obtained)
 
-    def _check_cap(self, key: str, count: int, cap: int, unit: str) -> None:
-        """Stop at the first excess over what the lock or the cap allows."""
-        locked = getattr(self._limits, key)
+    def _check_count(self, key: str, count: int, cap: int, *, is_all: bool = False) -> None:
+        """Stop at the first excess over what the lock or the cap allows, or if all are too few."""
+        locked, unit = getattr(self._limits, key), "files" if key == "files" else "bytes"
+        limit = f"at most {cap:,} {unit}" if locked is None else format_count(locked, unit)
+        obtained, hint = format_count(count, unit), "" if locked is None else _RELOCK
         if count > (cap if locked is None else locked):
-            reason, hint = f"there are more {unit} than allowed", "" if locked is None else _RELOCK
-            limit = f"at most {cap:,} {unit}" if locked is None else format_count(locked, unit)
-            obtained = f"{format_count(count, unit)} or more"
-            raise ArchiveError(f"archive-{key}", reason, limit, obtained, hint=hint, key=key)
+            reason, obtained = f"there are more {unit} than allowed", f"{obtained} or more"
+        elif is_all and locked not in (None, count):
+            reason = f"there are fewer {unit} than locked"
+        else:
+            return
+        raise ArchiveError(f"archive-{key}", reason, limit, obtained, hint=hint, key=key)
 
     def _skip(self, size: int) -> None:
         self._offset += size + -size % BLOCK
@@ -281,12 +285,5 @@ class _Scanner:
             if chunk.count(0) != len(chunk):
                 reason, obtained = "data follow its end", f"data after byte {self._offset:,}"
                 raise ArchiveError("archive-trailing", reason, "zeros", obtained)
-        self._check_exact("files", len(self._members), "files")
-        self._check_exact("unpacked", self._unpacked, "bytes")
-
-    def _check_exact(self, key: str, count: int, unit: str) -> None:
-        locked = getattr(self._limits, key)
-        if locked is not None and count != locked:
-            reason, expected = f"there are fewer {unit} than locked", format_count(locked, unit)
-            obtained = format_count(count, unit)
-            raise ArchiveError(f"archive-{key}", reason, expected, obtained, hint=_RELOCK, key=key)
+        self._check_count("files", len(self._members), MAX_FILES, is_all=True)
+        self._check_count("unpacked", self._unpacked, MAX_BYTES, is_all=True)

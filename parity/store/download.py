@@ -214,10 +214,11 @@ class _BundleDownload:
         return self._request(url)
 
     def _write_body(self, answer: transport.Answer, printable: str) -> ReceivedFile:
-        writer, length = self.writer, answer.length
+        writer, length, redirects = self.writer, answer.length, answer.redirects
         writer.fill(answer.pieces, None if length is None else writer.count + length)
-        origin = _describe_origin(printable, answer.redirects, resumed=writer.resumed)
-        received = writer.summarize(origin)
+        notes = [f"{redirects} redirect{'s' if redirects > 1 else ''}"] if redirects else []
+        notes += ["resumed"] if writer.resumed else []
+        received = writer.summarize(f"{printable} ({', '.join(notes)})" if notes else printable)
         if not answer.has_known_end and _is_cut_short(received, writer.expected_size):
             missing = (writer.expected_size or 0) - received.size
             obtained = failures.format_cut_short(received.size, missing)
@@ -233,27 +234,19 @@ def _is_cut_short(received: ReceivedFile, size: int | None) -> bool:
     return not received.size or not guess or "cut short" in guess
 
 
-def _describe_origin(printable: str, redirects: int, *, resumed: bool) -> str:
-    notes = [f"{redirects} redirect{'s' if redirects > 1 else ''}"] if redirects else []
-    notes += ["resumed"] if resumed else []
-    return f"{printable} ({', '.join(notes)})" if notes else printable
-
-
 def _merge_errors(errors: list[tuple[str, ParityError]]) -> ParityError:
     """Return the first of the most severe errors, with a line for each other source."""
     worst = most_severe(error.kind for _, error in errors)
     main = next(error for _, error in errors if error.kind == worst)
-    others = [_describe_attempt(source, error) for source, error in errors if error is not main]
+    others = []
+    for source, problem in ((one, error.problems[0]) for one, error in errors if error is not main):
+        obtained = (line[9:].strip() for line in problem.details if line.startswith("obtained "))
+        reason = next(obtained, "") or problem.message.partition(": ")[2]
+        reason = f"({problem.code}: {reason})"
+        others.append(f"also tried: {sources.sanitize_source(source)} {reason}")
     first, *more = main.problems
     *lines, last = first.details
     return type(main)(replace(first, details=(*lines, *others, last)), *more)
-
-
-def _describe_attempt(source: str, error: ParityError) -> str:
-    problem = error.problems[0]
-    obtained = (line[9:].strip() for line in problem.details if line.startswith("obtained "))
-    reason = next(obtained, "") or problem.message.partition(": ")[2]
-    return f"also tried: {sources.sanitize_source(source)} ({problem.code}: {reason})"
 
 
 # A path beside the lockfile, or above it

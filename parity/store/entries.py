@@ -13,7 +13,7 @@ from pathlib import Path
 from parity.errors import IntegrityError
 from parity.store import archive, disk, trees
 from parity.store.integrity import ArchiveRecord
-from parity.store.paths import StorePaths, is_locked
+from parity.store.paths import StorePaths
 
 #: Seconds after its last use in which an entry may still be in use: a long run.
 IN_USE = 3600.0
@@ -202,8 +202,23 @@ def choose_removals(found: Iterable[StoreEntry], policy: GcPolicy, now: float) -
 def _is_in_use(entry: StoreEntry) -> bool:
     """Return whether a process makes it now; cargo's own folder belongs to all builds."""
     if entry.name != "crates/target":
-        return is_locked(entry.lock)
-    return any(map(is_locked, entry.lock.parent.glob("*.lock")))
+        return _is_locked(entry.lock)
+    return any(map(_is_locked, entry.lock.parent.glob("*.lock")))
+
+
+def _is_locked(lock: Path) -> bool:
+    """Return whether a process has the lock file, as far as that is known."""
+    import filelock
+
+    if not lock.exists():
+        return False
+    try:
+        with filelock.FileLock(lock, timeout=0):
+            return False
+    except filelock.Timeout:
+        return True
+    except (OSError, NotImplementedError):
+        return False
 
 
 def clean(store_paths: StorePaths, policy: GcPolicy) -> list[StoreEntry]:

@@ -108,16 +108,10 @@ def make_status_problem(
 
     ``address`` is printable; ``error_code`` is the Hub's ``X-Error-Code``.
     """
-    code, meaning, hint = _find_meaning(status)
+    unknown = ("http-status", "the server gave an unexpected answer", "check source")
+    failed = ("http-server-error", "the server failed", "try again later")
+    code, meaning, hint = _MEANINGS.get(status, failed if status >= _SERVER else unknown)
     if is_hub and status in (401, 403, 404):
         meaning, hint = _HUB_CODES.get(error_code, (_HUB_MEANING, _HUB_HINT))
     details = (f"obtained  HTTP status {status}", f"from      {address}", hint)
     return Problem(code, meaning, None, details)
-
-
-def _find_meaning(status: int) -> tuple[str, str, str]:
-    if status in _MEANINGS:
-        return _MEANINGS[status]
-    if status >= _SERVER:
-        return "http-server-error", "the server failed", "try again later"
-    return "http-status", "the server gave an unexpected answer", "check source"

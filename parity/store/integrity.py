@@ -87,36 +87,36 @@ def _make_error(code: str, reason: str, received: ReceivedFile, bundle: Bundle) 
     return IntegrityError(Problem(code, f"{bundle.id}: {reason}", where, lines))
 
 
+#: First bytes, without a mark or space before them and in lower case, and what they mean.
+_GUESSES = {
+    b"version https://git-lfs": "it is a Git LFS pointer: the repo was cloned without LFS (git lfs "
+    "pull), or the URL must use /resolve/ instead of /raw/",
+    **dict.fromkeys(
+        (b"# xet version", b"hash = "),
+        "it is a Xet pointer: the URL must use /resolve/ instead of /raw/",
+    ),
+    **dict.fromkeys(
+        (b"<!doctype html", b"<html", b"<head"),
+        "it is an HTML page: a login, a captive portal, or a page about the file",
+    ),
+    **dict.fromkeys(
+        (b"<?xml", b"<error"), "it is an XML answer, most likely an error of the file server"
+    ),
+    b"\x1f\x8b": "it is gzip data: packed, or compressed on the way by server or proxy",
+    b"pk\x03\x04": "it is a zip file",
+}
+
+
 def guess_content(head: bytes, size: int, expected: int | None) -> str:
     """Describe what bytes that differ from the lock seem to be, or return ``""``."""
     if not size:
         return "it is empty"
-    if head.startswith(b"version https://git-lfs"):
-        return (
-            "it is a Git LFS pointer: the repo was cloned without LFS (git lfs pull), "
-            "or the URL must use /resolve/ instead of /raw/"
-        )
-    if head.startswith((b"# xet version", b"hash = ")):
-        return "it is a Xet pointer: the URL must use /resolve/ instead of /raw/"
-    return _guess_web_page(head) or _guess_packed(head, size, expected)
-
-
-def _guess_web_page(head: bytes) -> str:
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    if text.startswith((b"<!doctype html", b"<html", b"<head")):
-        return "it is an HTML page: a login, a captive portal, or a page about the file"
-    if text.startswith((b"<?xml", b"<error")):
-        return "it is an XML answer, most likely an error of the file server"
+    for start, guess in _GUESSES.items():
+        if text.startswith(start):
+            return guess
     if text[:1] in (b"{", b"[") and min(text) >= ord("\t"):  # no NUL and the like
         return "it is a JSON answer, most likely an error of the server"
-    return ""
-
-
-def _guess_packed(head: bytes, size: int, expected: int | None) -> str:
-    if head.startswith(b"\x1f\x8b"):
-        return "it is gzip data: packed, or compressed on the way by server or proxy"
-    if head.startswith(b"PK\x03\x04"):
-        return "it is a zip file"
     if expected is not None and size < expected and head[257:262] == b"ustar":
         return "it begins like a tar archive: most likely cut short on the way; try again"
     return ""
@@ -159,13 +159,11 @@ class ArchiveRecord:
             record = cls(**found)
         except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
             return None
-        return record if record._is_well_formed() else None
-
-    def _is_well_formed(self) -> bool:
-        """Return whether the values are counts and a digest, which becomes part of a path."""
-        counts = (self.size, self.files, self.unpacked)
-        digest = isinstance(self.tree, str) and _HEX.fullmatch(self.tree)
-        return all(type(count) is int and count >= 0 for count in counts) and bool(digest)
+        counts = (record.size, record.files, record.unpacked)
+        # The digest becomes part of a path.
+        is_digest = isinstance(record.tree, str) and _HEX.fullmatch(record.tree)
+        are_counts = all(type(count) is int and count >= 0 for count in counts)
+        return record if is_digest and are_counts else None
 
     def is_locked_by(self, locked: Locked) -> bool:
         """Return whether the lock states each of these measurements."""
@@ -178,26 +176,22 @@ def check_record(record: ArchiveRecord, locked: Locked, bundle: str) -> None:
     Raises:
         IntegrityError: One problem for each key that differs, at the key's place.
     """
-    locked_values = {key: getattr(locked, key) for key in _CODES}
-    problems = [
-        _make_problem(locked, bundle, key, getattr(record, key))
-        for key, value in locked_values.items()
-        if value not in (None, getattr(record, key))
-    ]
+    problems = []
+    for key, code in _CODES.items():
+        expected, obtained = getattr(locked, key), getattr(record, key)
+        if expected in (None, obtained):
+            continue
+        details = (
+            f"expected  {_format_field(key, expected)}",
+            f"obtained  {_format_field(key, obtained)}",
+            f"from      the archive sha256:{locked.sha256}",
+            f"let parity bump {bundle} write the block, not a person or a merge",
+        )
+        message = f"{bundle}: the locked {key} does not belong to the locked sha256"
+        where = locked.where.get(key) or locked.where.get("sha256")
+        problems.append(Problem(code, message, where, details))
     if problems:
         raise IntegrityError(*problems)
-
-
-def _make_problem(locked: Locked, bundle: str, key: str, obtained: int | str) -> Problem:
-    details = (
-        f"expected  {_format_field(key, getattr(locked, key))}",
-        f"obtained  {_format_field(key, obtained)}",
-        f"from      the archive sha256:{locked.sha256}",
-        f"let parity bump {bundle} write the block, not a person or a merge",
-    )
-    message = f"{bundle}: the locked {key} does not belong to the locked sha256"
-    where = locked.where.get(key) or locked.where.get("sha256")
-    return Problem(_CODES[key], message, where, details)
 
 
 def _format_field(key: str, value: int | str) -> str:

@@ -1,4 +1,4 @@
-"""Ask a host for a bundle's commit, digest and size without downloading it.
+"""Ask a host for a bundle's commit, digest and size, or download and measure it, for a new lock.
 
 The Hub answers a ``resolve`` request with ``X-Repo-Commit``, ``X-Linked-Etag`` and
 ``X-Linked-Size`` (huggingface_hub, ``file_download.py``); other servers may have a
@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, unquote
 
 from parity.errors import ConfigError, FetchError, IntegrityError, ParityError, Problem
 from parity.lockfile import Bundle, Locked
 from parity.lockfile.source_rules import is_local
-from parity.store import sources, transport
-from parity.store.retries import FetchOptions, retry
+from parity.store import disk, sources, transport
+from parity.store.download import download
+from parity.store.fetch import FetchedBundle
+from parity.store.integrity import ArchiveRecord
+from parity.store.retries import FetchOptions, Progress, retry
+from parity.store.store import Store
 from parity.store.trees import hash_file
 
 _COMMIT = re.compile("[0-9a-f]{40}")
@@ -69,9 +74,21 @@ def fetch_remote_metadata(
         return _measure_local_file(folder / source, source)
     if source.startswith("hf://"):
         url = sources.resolve(source)
-        headers = retry(lambda: transport.fetch_headers(url, options), options)
+        headers = retry(lambda: _fetch_headers(url, options), options)
         return parse_hub_headers(headers, sources.sanitize_source(url.address))
     return _fetch_digest_file(source, options)
+
+
+def _fetch_headers(url: sources.Url, options: FetchOptions) -> dict[str, str]:
+    """Return the headers, in lower case, of the first answer that states a commit.
+
+    The Hub states a file's commit, digest and size before it redirects to another host; it
+    redirects within itself where a repo was renamed. Where no answer states a commit, the
+    headers are those of the last answer from the origin of ``url``.
+    """
+    request = transport.FileRequest(stop_header="X-Repo-Commit")
+    with transport.open_url(url, options, request) as answer:
+        return {name.lower(): value for name, value in answer.headers.items()}
 
 
 def parse_hub_headers(headers: Mapping[str, str], origin: str) -> RemoteMetadata:
@@ -156,3 +173,39 @@ def check_against_remote(
         return (f"cross-check: none; {remote.no_digest_reason}",)
     agreed = "sha256" if remote.size is None else "sha256 and size"
     return (f"cross-check: {agreed} as {remote.origin} states",)
+
+
+def measure(
+    store: Store, bundle: Bundle, *, lockfile_dir: Path, progress: Progress | None = None
+) -> tuple[Locked, FetchedBundle]:
+    """Fetch the present content of ``source``, and measure it for a new lock.
+
+    The caps apply in place of exact numbers; the caller adds ``rev``.
+
+    Raises:
+        ConfigError, FetchError, IntegrityError: As ``Store.fetch_tree`` does.
+    """
+    locked = measure_file(store, bundle, lockfile_dir=lockfile_dir, progress=progress)
+    known = replace(bundle, locked=locked)
+    fetched = store.fetch_tree(known, lockfile_dir=lockfile_dir, offline=True, rehash=True)
+    if record := ArchiveRecord.load(store.paths.locate_record(locked.sha256)):
+        locked = replace(locked, files=record.files, unpacked=record.unpacked, tree=record.tree)
+    return locked, fetched
+
+
+def measure_file(store: Store, bundle: Bundle, *, lockfile_dir: Path, **options: Any) -> Locked:
+    """Fetch the present content of ``source``, and return its SHA-256 and size.
+
+    Raises:
+        ConfigError, FetchError, IntegrityError: As ``Store.fetch_tree`` does.
+    """
+    unlocked = replace(bundle, locked=None)
+    settings = replace(store.options, **options)
+    with (
+        disk.explain_errors(bundle.id, store.root),
+        store.paths.make_scratch("measure") as scratch,
+    ):
+        target = scratch / "archive"
+        received = download(unlocked, lockfile_dir, target, settings)
+        disk.publish_file(target, store.paths.locate_blob(received.sha256))
+    return Locked(sha256=received.sha256, size=received.size)

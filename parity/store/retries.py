@@ -6,6 +6,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -109,45 +110,32 @@ def retry(
                 or (error.wait or 0.0) > policy.max_wait
                 or pause >= policy.compute_time_left(options.deadline)
             ):
-                result: T = _finish(error, total)
-                return result
+                if error.last_result is not None:
+                    last: T = error.last_result
+                    return last
+                *lines, hint = error.problem.details
+                tries = "after 1 try" if total == 1 else f"after {total} tries"
+                details = (*lines, tries, hint)
+                # Not from `error`, whose own cause may contain an address with a secret query.
+                raise FetchError(replace(error.problem, details=details)) from None
             if pause >= _NOTICEABLE_PAUSE:
                 options.notify(f"{error.problem.message}; trying again in {pause:.0f} s")
         policy.sleep(pause)
 
 
-def _finish(error: TransientError[T], tries: int) -> T:
-    if error.last_result is not None:
-        return error.last_result
-    *lines, hint = error.problem.details
-    details = (*lines, f"after {'1 try' if tries == 1 else f'{tries} tries'}", hint)
-    # Not from `error`, whose own cause may contain an address with a secret query.
-    raise FetchError(replace(error.problem, details=details)) from None
-
-
 def read_wait(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a server asks to wait, by the longer of its two headers."""
-    waits = (
-        _parse_retry_after(headers.get("Retry-After")),
-        _parse_rate_limit(headers.get("RateLimit")),
-    )
-    return max((wait for wait in waits if wait is not None), default=None)
+    """Return the seconds that a server asks to wait, by the longer of its two headers.
 
-
-def _parse_retry_after(value: str | None) -> float | None:
-    """Return the seconds of a ``Retry-After``, in either form, or None (RFC 9110, 10.2.3)."""
+    They are ``Retry-After`` in either form (RFC 9110, 10.2.3) and ``RateLimit: "api";r=0;t=55``.
+    """
     from urllib3 import Retry
     from urllib3.exceptions import InvalidHeader
 
-    try:
-        return None if value is None else float(Retry().parse_retry_after(value[:100]))
-    except (InvalidHeader, ValueError, OverflowError):
-        return None
-
-
-def _parse_rate_limit(value: str | None) -> float | None:
-    """Return the seconds until a ``RateLimit: "api";r=0;t=55`` allows a request, or None."""
-    remaining, reset = (part.search(value or "") for part in (_REMAINING, _RESET))
-    if remaining is None or reset is None or int(remaining[1]):
-        return None
-    return float(reset[1])
+    waits = []
+    with suppress(InvalidHeader, ValueError, OverflowError):
+        waits.append(float(Retry().parse_retry_after(headers.get("Retry-After", "")[:100])))
+    limit = headers.get("RateLimit", "")
+    remaining, reset = _REMAINING.search(limit), _RESET.search(limit)
+    if remaining and reset and not int(remaining[1]):
+        waits.append(float(reset[1]))
+    return max(waits, default=None)

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from parity.errors import ConfigError, Problem
-from parity.lockfile import Bundle, Locked
+from parity.lockfile import Bundle
 from parity.store import disk
 from parity.store.fetch import FetchedBundle, FetchJob
-from parity.store.integrity import ArchiveRecord
 from parity.store.paths import StorePaths
-from parity.store.retries import FetchOptions, Progress, RetryPolicy
+from parity.store.retries import FetchOptions, RetryPolicy
 from parity.store.trees import TreeFile, compute_tree_digest
 
 __all__ = ["FetchedBundle", "Store", "TreeFile", "compute_tree_digest"]
@@ -28,7 +27,7 @@ class Store:
     def __init__(self, root: Path, *, retry_policy: RetryPolicy | None = None) -> None:
         self.root = root
         self.paths = StorePaths(root)
-        self._options = FetchOptions(retry_policy=retry_policy or RetryPolicy())
+        self.options = FetchOptions(retry_policy=retry_policy or RetryPolicy())
 
     @classmethod
     def from_environment(cls) -> Store:
@@ -74,40 +73,5 @@ class Store:
             hint = f"lock it with  parity bump {bundle.id.partition('/')[0]}"
             raise ConfigError(Problem("not-locked", message, bundle.where.get(""), (hint,)))
         rehash = rehash or os.environ.get("CI", "").lower() not in ("", "0", "false")
-        settings = replace(self._options, **options)
+        settings = replace(self.options, **options)
         return FetchJob(self.paths, bundle, bundle.locked, lockfile_dir, settings, rehash)
-
-    def measure(
-        self, bundle: Bundle, *, lockfile_dir: Path, progress: Progress | None = None
-    ) -> tuple[Locked, FetchedBundle]:
-        """Fetch the present content of ``source``, and measure it for a new lock.
-
-        The caps apply in place of exact numbers; the caller adds ``rev``.
-
-        Raises:
-            ConfigError, FetchError, IntegrityError: As ``fetch_tree`` does.
-        """
-        locked = self.measure_file(bundle, lockfile_dir=lockfile_dir, progress=progress)
-        known = replace(bundle, locked=locked)
-        fetched = self.fetch_tree(known, lockfile_dir=lockfile_dir, offline=True, rehash=True)
-        if record := ArchiveRecord.load(self.paths.locate_record(locked.sha256)):
-            locked = replace(locked, files=record.files, unpacked=record.unpacked, tree=record.tree)
-        return locked, fetched
-
-    def measure_file(self, bundle: Bundle, *, lockfile_dir: Path, **options: Any) -> Locked:
-        """Fetch the present content of ``source``, and return its SHA-256 and size.
-
-        Raises:
-            ConfigError, FetchError, IntegrityError: As ``fetch_tree`` does.
-        """
-        from parity.store.download import download
-
-        unlocked = replace(bundle, locked=None)
-        with (
-            disk.explain_errors(bundle.id, self.root),
-            self.paths.make_scratch("measure") as scratch,
-        ):
-            target = scratch / "archive"
-            received = download(unlocked, lockfile_dir, target, replace(self._options, **options))
-            disk.publish_file(target, self.paths.locate_blob(received.sha256))
-        return Locked(sha256=received.sha256, size=received.size)

@@ -119,20 +119,6 @@ def open_url(
         reader.close()
 
 
-def fetch_headers(url: Url, options: FetchOptions) -> dict[str, str]:
-    """Return the headers, in lower case, of the first answer that states a commit.
-
-    The Hub states a file's commit, digest and size before it redirects to another host; it
-    redirects within itself where a repo was renamed. Where no answer states a commit, the
-    headers are those of the last answer from the origin of ``url``.
-
-    Raises:
-        TransientError, FetchError: As ``open_url`` does.
-    """
-    with open_url(url, options, FileRequest(stop_header="X-Repo-Commit")) as answer:
-        return {name.lower(): value for name, value in answer.headers.items()}
-
-
 def _follow_redirects(
     url: Url, request: FileRequest, connections: ConnectionSet
 ) -> Generator[object]:

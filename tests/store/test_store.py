@@ -21,6 +21,7 @@ from parity.lockfile import Bundle, Dump, Locked
 from parity.store import archive, disk, trees
 from parity.store import download as download_module
 from parity.store.integrity import ArchiveRecord
+from parity.store.remote_metadata import measure
 from parity.store.retries import RetryPolicy
 from parity.store.store import FetchedBundle, Store, TreeFile, compute_tree_digest
 from tests.support import fault_server as s
@@ -657,7 +658,7 @@ def test_the_default_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 def test_measure_returns_the_lock(store: Store, home: Path) -> None:
     unlocked = replace(bundle(), locked=None)
 
-    locked, fetched = store.measure(unlocked, lockfile_dir=home)
+    locked, fetched = measure(store, unlocked, lockfile_dir=home)
 
     assert locked == Locked(sha256=SHA256, size=len(DATA), files=2, unpacked=3002, tree=TREE)
     assert read_files(fetched.path) == FILES
@@ -668,7 +669,7 @@ def test_measure_ignores_the_lock(store: Store, home: Path) -> None:
     store.fetch_tree(bundle(), lockfile_dir=home)
     (home / "b.tar").write_bytes(REPACKED)
 
-    locked, _ = store.measure(bundle(), lockfile_dir=home)
+    locked, _ = measure(store, bundle(), lockfile_dir=home)
 
     assert (locked.sha256, locked.tree) == (compute_sha256(REPACKED), TREE)
 
@@ -677,7 +678,7 @@ def test_measure_rejects_an_invalid_archive(store: Store, home: Path) -> None:
     (home / "b.tar").write_bytes(b"<html>Sign in")
 
     with pytest.raises(IntegrityError, match="archive-"):
-        store.measure(bundle(), lockfile_dir=home)
+        measure(store, bundle(), lockfile_dir=home)
 
 
 def test_hashing_by_two_threads_is_hashing(tmp_path: Path) -> None:
