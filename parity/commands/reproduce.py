@@ -103,7 +103,7 @@ class _CaseRun:
         """The result of the case alone, without the lockfile's known failures."""
         evaluator = CaseEvaluator(self.prepared, lambda _case, _control: "")
         evaluator.add(self.case, self.dump_run)
-        result = evaluator.build_single_result(self.case)
+        result = evaluator.build_result(self.case)
         return replace(result, findings=tuple(map(self._remove_places, result.findings)))
 
     def _remove_places(self, finding: Finding) -> Finding:

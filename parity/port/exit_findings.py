@@ -76,22 +76,14 @@ def explain_exit(
         message = "The dump ended with exit code 101, as after a Rust panic, and printed no reason."
     else:
         code = "dump-signal" if result.signal else "dump-exit"
-        message = _describe_failure(result)
+        reason = output.find_reason(result.stderr) or output.find_reason(result.stdout)
+        ended = f"ended with exit code {result.exit_code}"
+        message = f"The dump {f'was ended by {result.signal}' if result.signal else ended}"
+        message += f": {reason}" if reason else ", and printed nothing."
     measures = {"exit_code": result.exit_code or None, "signal": result.signal}
     known = {key: value for key, value in measures.items() if value and not result.timed_out}
     finding = make_error(code, message, where, _select_last_lines(result))
     return (replace(finding, measures=known),)
-
-
-def _describe_failure(result: ProcessResult) -> str:
-    reason = output.find_reason(result.stderr) or output.find_reason(result.stdout)
-    suffix = f": {reason}" if reason else ", and printed nothing."
-    how = (
-        f"was ended by {result.signal}"
-        if result.signal
-        else f"ended with exit code {result.exit_code}"
-    )
-    return f"The dump {how}{suffix}"
 
 
 def _select_last_lines(result: ProcessResult) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any
 
 from parity.errors import Location
 from parity.port import dump_folder
@@ -82,24 +81,19 @@ def read_outcome(folder: Path) -> ProcessResult | None:
         outcome = json.loads(_read_bytes(path))
     except (OSError, ValueError, RecursionError) as error:
         raise OutcomeError(f"is not valid JSON: {error}") from None
-    if problem := _find_problem(outcome):
-        raise OutcomeError(problem)
+    if not isinstance(outcome, dict):
+        raise OutcomeError("must be a JSON object")
+    for key, value in outcome.items():
+        if key not in _KEY_TYPES or type(value) not in _KEY_TYPES[key]:
+            known = f"{key!r:.60}; known: {', '.join(_KEY_TYPES)}"
+            raise OutcomeError(f"has an unknown key or a value of the wrong type: {known}")
+    is_one = (outcome.get("exit") is None) != (outcome.get("signal") is None)
+    if not is_one and not outcome.get("timed_out"):
+        raise OutcomeError("must state exit or signal, and not both")
     timed_out = outcome.get("timed_out", False)
     code = None if timed_out else outcome.get("exit")
     stderr = outcome.get("stderr", _UNRECORDED)
     return ProcessResult((), code, outcome.get("signal"), timed_out, "", stderr, 0.0)
-
-
-def _find_problem(outcome: Any) -> str:
-    if not isinstance(outcome, dict):
-        return "must be a JSON object"
-    for key, value in outcome.items():
-        if key not in _KEY_TYPES or type(value) not in _KEY_TYPES[key]:
-            known = ", ".join(_KEY_TYPES)
-            return f"has an unknown key or a value of the wrong type: {key!r:.60}; known: {known}"
-    is_one = (outcome.get("exit") is None) != (outcome.get("signal") is None)
-    is_clear = is_one or outcome.get("timed_out")
-    return "" if is_clear else "must state exit or signal, and not both"
 
 
 def _read_bytes(path: Path) -> bytes:

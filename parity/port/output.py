@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ class Panic:
 def clean_lines(text: str) -> list[str]:
     """Return the lines of ``text`` without colours, backtraces and Python's stack frames."""
     plain = [line[:_MAX_LINE] for line in mask_secrets(_ANSI.sub("", text)).splitlines()]
-    return list(_strip_tracebacks(_strip_backtraces(plain)))
+    return list(_strip_traces(plain))
 
 
 def select_last_lines(text: str, count: int = MAX_LINES) -> tuple[str, ...]:
@@ -85,7 +86,12 @@ def find_panic(text: str) -> Panic | None:
     kept = [line.rstrip() for line in clean_lines(text)]
     for index, line in enumerate(kept):
         if match := _OLD_PANIC.search(line) or _PANIC.search(line):
-            reason = match.groupdict().get("reason") or _join_reason_lines(kept[index + 1 :])
+            # The reason follows on at most three lines.
+            following = takewhile(
+                lambda line: line.strip() and "panicked at" not in line,
+                kept[index + 1 : index + 1 + _REASON_LINES],
+            )
+            reason = match.groupdict().get("reason") or "; ".join(map(str.strip, following))
             place = match["file"], int(match["line"]), int(match["column"])
             return Panic(truncate(reason, MAX_WIDTH), *place)
     return None
@@ -105,28 +111,13 @@ def locate_source(file: str, repo: Path, start: Path) -> Path | None:
     return None
 
 
-def _join_reason_lines(kept: list[str]) -> str:
-    """Join the reason that follows a panic's first line, up to three lines, into one."""
-    parts: list[str] = []
-    for line in kept[:_REASON_LINES]:
-        if not line.strip() or "panicked at" in line:
-            break
-        parts.append(line.strip())
-    return "; ".join(parts)
-
-
-def _strip_backtraces(plain: Iterable[str]) -> Iterator[str]:
-    inside = False
+def _strip_traces(plain: Iterable[str]) -> Iterator[str]:
+    """Leave out backtraces; keep only the line with the exception of a Python traceback."""
+    is_backtrace = is_traceback = False
     for line in plain:
-        inside = bool(_BACKTRACE_HEAD.match(line) or (inside and _FRAME.match(line)))
-        if not inside and not _NOTE.match(line):
-            yield line
-
-
-def _strip_tracebacks(plain: Iterable[str]) -> Iterator[str]:
-    """Keep only the line with the exception of a Python traceback."""
-    inside = False
-    for line in plain:
-        inside = bool(_TRACEBACK.match(line)) or (inside and line[:1] in (" ", ""))
-        if not inside:
+        is_backtrace = bool(_BACKTRACE_HEAD.match(line) or (is_backtrace and _FRAME.match(line)))
+        if is_backtrace or _NOTE.match(line):
+            continue
+        is_traceback = bool(_TRACEBACK.match(line)) or (is_traceback and line[:1] in (" ", ""))
+        if not is_traceback:
             yield line

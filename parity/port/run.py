@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 #: Bytes kept of a program's stdout, whose last JSON line some suites read.
 STDOUT_LIMIT = 1024 * 1024
 
-# A start that races with the end of the run is stopped by a later round.
 _STOP_ROUNDS = 100
 
 
@@ -74,8 +73,15 @@ class DumpResult:
 
 def run_job(job: Job, *, deadline: float | None = None) -> DumpResult:
     """Run one case into its folder before ``deadline``; every way of ending is in the findings."""
-    if problem := _prepare_folder(job.output_dir):
-        return DumpResult.fail(job.output_dir, "output-not-empty", problem, job.where)
+    # Files of an earlier run, or of another case, must not count.
+    try:
+        job.output_dir.mkdir(parents=True, exist_ok=True)
+        reason = "is not empty" if any(job.output_dir.iterdir()) else ""
+    except OSError as error:
+        reason = f"cannot be made: {error.strerror}"
+    if reason:
+        message = f"The output folder {job.output_dir.as_posix()!r} {reason}."
+        return DumpResult.fail(job.output_dir, "output-not-empty", message, job.where)
     seconds = process.limit_timeout(job.timeout, deadline)
     if seconds <= 0:
         message = "The dump was not started: the run's deadline had passed."
@@ -97,16 +103,6 @@ def run_job(job: Job, *, deadline: float | None = None) -> DumpResult:
         message = f"The dump could not be started: {error}."
         return DumpResult.fail(job.output_dir, "dump-not-started", message, job.where)
     return _make_result(job, result, seconds)
-
-
-def _prepare_folder(folder: Path) -> str:
-    """Make the output folder; files of an earlier run, or of another case, must not count."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        reason = "is not empty" if any(folder.iterdir()) else ""
-    except OSError as error:
-        reason = f"cannot be made: {error.strerror}"
-    return f"The output folder {folder.as_posix()!r} {reason}." if reason else ""
 
 
 def _make_result(job: Job, result: process.ProcessResult, seconds: float) -> DumpResult:
@@ -158,7 +154,13 @@ def run_jobs(
         try:
             results = [future.result() for future in futures]
         except BaseException:
-            _stop_jobs(futures)
+            # Nothing more starts; a start that races with this is stopped by a later round.
+            for future in futures:
+                future.cancel()
+            for _ in range(_STOP_ROUNDS):
+                process.stop_all()
+                if not wait(futures, timeout=0.1).not_done:
+                    break
             raise
     return [_check_unchanged(job, result) for job, result in zip(jobs, results, strict=True)]
 
@@ -171,16 +173,6 @@ def _check_unchanged(job: Job, result: DumpResult) -> DumpResult:
         "Write into {output_dir} only."
     )
     return replace(result, findings=(make_error("dump-changed", message, job.where),))
-
-
-def _stop_jobs(futures: Sequence[Future[DumpResult]]) -> None:
-    """Start nothing more, and stop what runs."""
-    for future in futures:
-        future.cancel()
-    for _ in range(_STOP_ROUNDS):
-        process.stop_all()
-        if not wait(futures, timeout=0.1).not_done:
-            return
 
 
 def resolve_command(dump: Dump, repo: Path) -> Program:

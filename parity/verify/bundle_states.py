@@ -198,8 +198,11 @@ def list_weaker_checks(before: BundleState, after: BundleState, options: Options
     lines: list[str] = []
     try:
         texts = [_read_manifest(state, options) for state in (before, after)]
-        if before.entry.manifest == after.entry.manifest:
-            lines += _count_changed_lines(after.entry.manifest, *texts)
+        stated, obtained = (Counter(text.splitlines()) for text in texts)
+        if before.entry.manifest == after.entry.manifest and stated != obtained:
+            added, removed = (obtained - stated).total(), (stated - obtained).total()
+            count = f"{format_count(added, 'lines')} added, {removed:,} removed"
+            lines.append(f"manifest {after.entry.manifest} changed: {count}")
         trees = (before.fetched or after.fetched).path, after.fetched.path
         old, new = map(_read_cases, (before.entry, after.entry), trees, texts)
         return [*lines, *list_weaker(before.entry, old, after.entry, new)]
@@ -220,14 +223,6 @@ def _read_manifest(state: BundleState, options: Options) -> str:
     except (OSError, RuntimeError) as error:  # the latter: a link to itself
         message = f"{state.entry.manifest} cannot be read: {error}"
         raise ConfigError(Problem("manifest", message, Location(path))) from None
-
-
-def _count_changed_lines(name: str, before: str, after: str) -> list[str]:
-    old, new = Counter(before.splitlines()), Counter(after.splitlines())
-    added, removed = (new - old).total(), (old - new).total()
-    if not added and not removed:
-        return []
-    return [f"manifest {name} changed: {format_count(added, 'lines')} added, {removed:,} removed"]
 
 
 def _read_cases(entry: Bundle, tree: Path, manifest: str) -> tuple[Case, ...]:

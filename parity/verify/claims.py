@@ -9,6 +9,7 @@ from parity.errors import ConfigError, Problem
 from parity.known_failures import match_glob, parse_known_failures
 from parity.results import CaseResult, Finding
 from parity.text import join_limited
+from parity.verify.selection import match_globs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -22,14 +23,11 @@ _MAX_LISTED = 5
 
 def find_claimed(globs: Sequence[str], ids: Iterable[str]) -> frozenset[str]:
     """Return the claimed cases: all where there is no glob; ``!`` excludes."""
-    positive = [glob for glob in globs if not glob.startswith("!")]
-    negative = [glob[1:] for glob in globs if glob.startswith("!")]
-    return frozenset(
-        case
-        for case in ids
-        if (not positive or any(match_glob(glob, case) for glob in positive))
-        and not any(match_glob(glob, case) for glob in negative)
-    )
+
+    def is_claimed(case: str) -> bool:
+        return match_globs(globs, lambda glob: match_glob(glob, case))
+
+    return frozenset(filter(is_claimed, ids))
 
 
 def select_claimed(bundle: Bundle, ids: Collection[str]) -> frozenset[str]:
@@ -41,24 +39,21 @@ def select_claimed(bundle: Bundle, ids: Collection[str]) -> frozenset[str]:
     """
     claimed = find_claimed(bundle.cases, ids)
     where = bundle.where.get("cases")
-    problems = [
-        Problem(
-            "names-nothing",
-            f"cases of {bundle.id!r}: {glob!r} matches no case; cases: "
-            f"{join_limited(list(ids), _MAX_LISTED)}",
-            where,
-        )
+    known = join_limited(list(ids), _MAX_LISTED)
+    texts = [
+        f"cases of {bundle.id!r}: {glob!r} matches no case; cases: {known}"
         for glob in bundle.cases
         if not any(match_glob(glob.removeprefix("!"), case) for case in ids)
     ]
+    problems = [Problem("names-nothing", text, where) for text in texts]
     if not claimed and not problems:
         message = f"cases of {bundle.id!r} claims no case, so that nothing would be verified"
         problems.append(Problem("names-nothing", message, where))
-    for known in parse_known_failures(bundle.known_failures, ids):
-        matching = [case for case in ids if known.match_case(case)]
+    for failure in parse_known_failures(bundle.known_failures, ids):
+        matching = [case for case in ids if failure.match_case(case)]
         if matching and not claimed.intersection(matching):
             message = (
-                f"known failure {known.text!r} is for {join_limited(matching, _MAX_LISTED)}, "
+                f"known failure {failure.text!r} is for {join_limited(matching, _MAX_LISTED)}, "
                 f"which {bundle.id!r} does not claim; remove it, or claim the case"
             )
             where = bundle.where.get("known-failures")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from itertools import product
 from pathlib import Path
 
 from parity import __version__
@@ -21,16 +22,9 @@ def collect_environment() -> dict[str, str]:
         "machine": platform.machine(),
         "processors": str(os.cpu_count()),
     }
-    for package in _PACKAGES:
-        if version := _find_version(package):
-            environment[package] = version
+    # The metadata folder's name has the version; importlib.metadata is as slow as NumPy.
+    for package, folder, kind in product(_PACKAGES, map(Path, sys.path), ("dist", "egg")):
+        for path in folder.glob(f"{package}-*.{kind}-info"):
+            version = path.name.removesuffix(f".{kind}-info").split("-")[1]
+            environment.setdefault(package, version)
     return environment
-
-
-def _find_version(package: str) -> str:
-    """Read the version from the metadata folder's name; importlib.metadata is as slow as NumPy."""
-    for folder in map(Path, sys.path):
-        for kind in ("dist", "egg"):
-            for path in folder.glob(f"{package}-*.{kind}-info"):
-                return path.name.removesuffix(f".{kind}-info").split("-")[1]
-    return ""

@@ -64,13 +64,13 @@ class CaseEvaluator:
     format_command: Callable[[Case, str], str]
     find_source: Callable[[Case], Location | None] = lambda _case: None
     _runs: dict[str, _CaseRuns] = field(default_factory=dict)
-    _known_failures: KnownFailures = field(init=False)
+    known_failures: KnownFailures = field(init=False)
 
     def __post_init__(self) -> None:
         bundle, claimed = self.prepared.bundle, self.prepared.claimed
         ids = [c.id for c in self.prepared.all_cases if claimed is None or c.id in claimed]
         known = parse_known_failures(bundle.known_failures, ids)
-        self._known_failures = KnownFailures(known, ids, bundle.where.get("known-failures"))
+        self.known_failures = KnownFailures(known, ids, bundle.where.get("known-failures"))
 
     @cached_property
     def _reference_ids(self) -> set[tuple[int, int]]:
@@ -91,7 +91,7 @@ class CaseEvaluator:
             comparison, findings = ending.comparison, list(ending.findings)
         elif dump_run.findings and not (case.may_be_empty and is_empty):
             refusal = outcomes.find_refusal(dump_run)
-            is_declared = refusal and self._known_failures.declares(case.id, refusal.code)
+            is_declared = refusal and self.known_failures.declares(case.id, refusal.code)
             findings = [refusal] if refusal and is_declared else list(dump_run.findings)
         else:
             comparison, findings = self._verify_dump(case, dump_run)
@@ -138,17 +138,22 @@ class CaseEvaluator:
 
     def finish_results(self, on_result: Callable[[CaseResult], None]) -> tuple[CaseResult, ...]:
         """Return the results of all cases; call ``on_result`` with each."""
-        across = self._compare_across()
+        compared = {
+            name: (runs.case, Dump(folder=runs.first.folder) if runs.comparison else None)
+            for name, runs in self._runs.items()
+        }
+        compare_across = self.prepared.suite.across
+        across = dict(compare_across(compared)) if compare_across else {}
         self._check_controls()
         found = []
         for case in self.prepared.cases:
             runs = self._runs[case.id]
             tensors = runs.comparison.tensors if runs.comparison else None
-            result = self._build_result(runs, across.get(case.id, ()))
+            result = self.build_result(case, across.get(case.id, ()))
             if case.id in self.prepared.unclaimed:
                 result = mark_unclaimed(result)
             else:
-                result = self._known_failures.apply(result, tensors)
+                result = self.known_failures.apply(result, tensors)
             found.append(limit_findings(result))
             on_result(found[-1])
         return tuple(found)
@@ -165,22 +170,10 @@ class CaseEvaluator:
             if one.ending.word == "refused" and not one.control and not one.has_errors:
                 one.ending = outcomes.mark_uncontrolled(one.case, one.ending)
 
-    def _compare_across(self) -> dict[str, tuple[Finding, ...]]:
-        suite = self.prepared.suite
-        if suite.across is None:
-            return {}
-        compared_cases = {
-            name: (runs.case, Dump(folder=runs.first.folder) if runs.comparison else None)
-            for name, runs in self._runs.items()
-        }
-        return dict(suite.across(compared_cases))
-
-    def build_single_result(self, case: Case) -> CaseResult:
+    def build_result(self, case: Case, more: tuple[Finding, ...] = ()) -> CaseResult:
         """Return the result of one case alone, without known failures and controls."""
-        return self._build_result(self._runs[case.id], ())
-
-    def _build_result(self, runs: _CaseRuns, more: tuple[Finding, ...]) -> CaseResult:
-        case, ending = runs.case, runs.ending or outcomes.CaseOutcome()
+        runs = self._runs[case.id]
+        ending = runs.ending or outcomes.CaseOutcome()
         findings = ending.findings if ending.skip else (*runs.findings, *more)
         verdict = "skipped" if ending.skip else decide_verdict(findings)
         is_empty = runs.comparison is not None and not runs.comparison.compared
@@ -203,10 +196,6 @@ class CaseEvaluator:
             why=case.why,
             source=self.find_source(case),
         )
-
-    def list_bundle_findings(self) -> list[Finding]:
-        """Return errors for known failures that no case shows any more."""
-        return self._known_failures.find_unused()
 
 
 def _find_linked_reference(folder: Path, reference_ids: set[tuple[int, int]]) -> Finding | None:

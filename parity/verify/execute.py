@@ -53,11 +53,11 @@ def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext)
         file = sources.get(case.id)
         return Location(file) if file else _locate_program(prepared.bundle.find_dump(case.id))
 
-    evaluator = CaseEvaluator(
-        prepared,
-        lambda case, control: _format_case_command(prepared, case, control, context.options),
-        source,
-    )
+    def format_command(case: Case, control: str) -> str:
+        names = [f"{prepared.bundle.id}/{name}" for name in (control, case.id) if name]
+        return format_rerun_command(replace(context.options, bundles=(), cases=names))
+
+    evaluator = CaseEvaluator(prepared, format_command, source)
     if (dumps := context.options.dumps) is not None:
         port = {"dumps": display_path(dumps)}
         for case in prepared.cases:
@@ -74,7 +74,7 @@ def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext)
         for name in prepared.unclaimed
         if name not in run
     ]
-    found = (*base.findings, *evaluator.list_bundle_findings())
+    found = (*base.findings, *evaluator.known_failures.find_unused())
     return replace(base, port=port, cases=(*cases, *rest), findings=found)
 
 
@@ -192,12 +192,13 @@ def _build_job(
         files_dir = context.outputs / f".files-{prepared.bundle.id}-{key}"
     values["files_dir"] = str(files_dir or "")
     variables = expand_placeholders(list(dump.run_env.values()), values, where)
+    is_short = case.expect and "timeout" not in dump.where  # the lockfile's own decides
     return Job(
         name=name,
         program=program,
         args=expand_placeholders(args, values, where),
         output_dir=folder,
-        timeout=_choose_timeout(case, dump),
+        timeout=min(dump.timeout, EXPECT_SECONDS) if is_short else dump.timeout,
         repo=context.options.repo,
         where=where,
         env=dict(zip(dump.run_env, variables, strict=True)),
@@ -205,12 +206,6 @@ def _build_job(
         files_dir=files_dir,
         memory=EXPECT_BYTES if case.expect else None,
     )
-
-
-def _choose_timeout(case: Case, dump: Dump) -> float:
-    """Return the lockfile's timeout in seconds, else a short one if the case states `expect`."""
-    is_short = case.expect and "timeout" not in dump.where
-    return min(dump.timeout, EXPECT_SECONDS) if is_short else dump.timeout
 
 
 def _build_placeholders(prepared: PreparedBundle, case: Case) -> dict[str, str]:
@@ -228,22 +223,6 @@ def _locate_program(dump: Dump) -> Any:
 
 def format_rerun_command(options: VerifyOptions) -> str:
     """Return the command that repeats the run."""
-    chosen = [("--bundle", name) for name in options.bundles]
-    chosen += [("--case", glob) for glob in options.cases]
-    return shlex.join([*_build_args(options), *(word for pair in chosen for word in pair)])
-
-
-def _format_case_command(
-    prepared: PreparedBundle, case: Case, control: str, options: VerifyOptions
-) -> str:
-    """Return the command that repeats one case and its control."""
-    args = _build_args(options)
-    for name in (control, case.id):
-        args += ["--case", f"{prepared.bundle.id}/{name}"] if name else []
-    return shlex.join(args)
-
-
-def _build_args(options: VerifyOptions) -> list[str]:
     args = [*choose_command_prefix(), *options.format_place()]
     if options.dumps is not None:
         args += ["--dumps", display_path(options.dumps)]
@@ -251,4 +230,7 @@ def _build_args(options: VerifyOptions) -> list[str]:
         args += ["--toolchain", options.toolchain]
     if options.repeat > 1:
         args += ["--repeat", str(options.repeat)]
-    return args + [f"--cargo-args={argument}" for argument in options.cargo_args]
+    args += [f"--cargo-args={argument}" for argument in options.cargo_args]
+    for flag, names in (("--bundle", options.bundles), ("--case", options.cases)):
+        args += [word for name in names for word in (flag, name)]
+    return shlex.join(args)

@@ -47,22 +47,17 @@ def build_placeholders(bundle: Bundle, case: Case, alias_folder: Path | None) ->
         return {}
     target = alias_folder / case.id / aliases[checkpoint.suffix]
     if not target.exists():
-        _copy_checkpoint(checkpoint, target, bundle)
+        if (size := checkpoint.stat().st_size) > MAX_BYTES:
+            message = (
+                f"{OPTION} of {bundle.id!r} copies checkpoints of at most {MAX_BYTES:,} bytes, "
+                f"{checkpoint.name} has {size:,}"
+            )
+            raise ConfigError(Problem("too-large", message, bundle.where.get("options")))
+        target.parent.mkdir(parents=True)
+        shutil.copyfile(checkpoint, target)
         if checkpoint.suffix == ".gguf":  # the tensors that a port must produce
             detail = case.detail
             names = detail.names if detail.reference is None else read_references(detail)
             text = json.dumps(list(names))
             (target.parent / NAMES_FILE).write_text(text, encoding="utf-8")
     return {"fixture_dir": str(target.parent), "checkpoint": str(target)}
-
-
-def _copy_checkpoint(checkpoint: Path, target: Path, bundle: Bundle) -> None:
-    size = checkpoint.stat().st_size
-    if size > MAX_BYTES:
-        message = (
-            f"{OPTION} of {bundle.id!r} copies checkpoints of at most {MAX_BYTES:,} bytes, "
-            f"{checkpoint.name} has {size:,}"
-        )
-        raise ConfigError(Problem("too-large", message, bundle.where.get("options")))
-    target.parent.mkdir(parents=True)
-    shutil.copyfile(checkpoint, target)

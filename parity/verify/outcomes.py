@@ -127,22 +127,18 @@ def _check_load(case: Case, dump_run: DumpResult, compare: Compare) -> CaseOutco
     if case.expect == "refuse":
         dumped = format_count(len(leftovers), "files") if leftovers else "nothing"
         message = f"accepted, but must be rejected ({case.why}); it succeeded and dumped {dumped}"
-        message += _describe_rule(case)
+        message += f"; rule: {case.rule}" if case.rule else ""
+        lenient = [reader for reader, outcome in case.readers.items() if outcome == "loaded"]
+        if lenient:
+            message += f"; accepted by the reference reader too: {', '.join(lenient)}"
+        elif case.readers:
+            message += "; accepted by no reference reader"
         error = replace(_build_error("accepted", message, ()), rule=case.rule or None)
         return CaseOutcome("accepted", (error,))
     comparison, findings = compare()
     if comparison is None:
         return CaseOutcome(findings=tuple(findings))
     return _classify_comparison(comparison)
-
-
-def _describe_rule(case: Case) -> str:
-    """Describe the rule that an accepted file breaks, and what the reference readers do with it."""
-    lenient = [reader for reader, outcome in case.readers.items() if outcome == "loaded"]
-    text = f"; rule: {case.rule}" if case.rule else ""
-    if lenient:
-        return f"{text}; accepted by the reference reader too: {', '.join(lenient)}"
-    return f"{text}; accepted by no reference reader" if case.readers else text
 
 
 def _classify_comparison(comparison: DumpComparison) -> CaseOutcome:
@@ -158,16 +154,12 @@ def _classify_comparison(comparison: DumpComparison) -> CaseOutcome:
     word = "partial" if all(f.code == "tensor-missing" for f in errors) else "wrong"
     # The errors themselves become notices: `case:wrong` then allows the case as a whole.
     lowered = [replace(finding, level="notice") for finding in errors[1:]]
-    return CaseOutcome(word, (_build_headline(word, errors), *lowered, *others), comparison)
-
-
-def _build_headline(word: str, errors: list[Finding]) -> Finding:
-    """Return the first error, with the outcome's code."""
     first = errors[0]
     more = f" (and {format_count(len(errors) - 1, 'further findings')})" if len(errors) > 1 else ""
     message = f"{first.message} [{first.code}]{more}"
     tensor = first.tensor if len({finding.tensor for finding in errors}) == 1 else None
-    return replace(first, code=word, kind="mismatch", message=message, tensor=tensor)
+    head = replace(first, code=word, kind="mismatch", message=message, tensor=tensor)
+    return CaseOutcome(word, (head, *lowered, *others), comparison)
 
 
 def _check_ending(case: Case, word: str, findings: tuple[Finding, ...]) -> CaseOutcome:

@@ -105,7 +105,19 @@ def write_reports(report: Report, code: int, options: ReportOptions) -> list[Pro
     failures: list[Exception] = []
     for report_format in options.report_formats:
         try:
-            _write_report(report_format, report, code, folder)
+            if report_format == "json":
+                json_report.write_json(report, code, folder)
+                continue
+            if report_format == "junit":
+                from parity.reports import junit
+
+                text = junit.format_junit(report)
+            else:
+                from parity.reports import html
+
+                text = html.render_html(report, code)
+            data = text.encode("utf-8", "backslashreplace")
+            replace_file(folder / REPORT_FILES[report_format], data)
         except OSError as error:
             message = f"{REPORT_FILES[report_format]} cannot be written: {error.strerror or error}"
             problems.append(Problem("report-dir", message))
@@ -128,22 +140,6 @@ def restore_folder(folder: Path) -> None:
         if folder.is_symlink() or not folder.is_dir():
             folder.unlink(missing_ok=True)
             folder.mkdir(parents=True)
-
-
-def _write_report(report_format: str, report: Report, code: int, folder: Path) -> None:
-    if report_format == "json":
-        json_report.write_json(report, code, folder)
-        return
-    if report_format == "junit":
-        from parity.reports import junit
-
-        text = junit.format_junit(report)
-    else:
-        from parity.reports import html
-
-        text = html.render_html(report, code)
-    data = text.encode("utf-8", "backslashreplace")
-    replace_file(folder / REPORT_FILES[report_format], data)
 
 
 @contextmanager
@@ -230,6 +226,11 @@ def _build_outputs(report: Report, code: int, options: ReportOptions) -> dict[st
     cases = report.cases
     verdicts = [case.verdict for case in cases]
     kind = report.failure_kind or "mismatch"
+    paths = {}
+    if options.report_dir:
+        folder = options.report_dir.resolve()
+        files = {f"report-{form}": folder / name for form, name in REPORT_FILES.items()}
+        paths = {"report-dir": folder} | {k: file for k, file in files.items() if file.is_file()}
     return {
         "conclusion": ("failure" if kind == "mismatch" else "error") if code else "success",
         "failure-kind": kind if code else "",
@@ -239,14 +240,8 @@ def _build_outputs(report: Report, code: int, options: ReportOptions) -> dict[st
         "warnings": str(sum(f.level == "warning" for _, f in report.collect_findings())),
         "worst-case": _find_worst_case(cases),
         "lock-sha256": report.lock_sha256,
-        **(_build_path_outputs(options.report_dir.resolve()) if options.report_dir else {}),
+        **{name: path.as_posix() for name, path in paths.items()},
     }
-
-
-def _build_path_outputs(folder: Path) -> dict[str, str]:
-    paths = {f"report-{form}": folder / name for form, name in REPORT_FILES.items()}
-    found = {name: path.as_posix() for name, path in paths.items() if path.is_file()}
-    return {"report-dir": folder.as_posix(), **found}
 
 
 def _find_worst_case(cases: Sequence[CaseResult]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from parity.errors import ConfigError, Location, Problem
 from parity.known_failures import match_glob
@@ -28,19 +28,17 @@ def select_bundles(lock: Lockfile, ids: Sequence[str], globs: Sequence[str] = ()
         )
         raise ConfigError(Problem("no-such-bundle", message, Location(lock.path)))
     chosen = [known[name] for name in dict.fromkeys(ids)] or list(lock.bundles)
-    _check_bundle_globs(globs, [bundle.id for bundle in chosen])
-    parts = [_split_glob(glob)[0] for glob in globs if not glob.startswith("!")] or ["*"]
-    return [bundle for bundle in chosen if any(match_glob(part, bundle.id) for part in parts)]
-
-
-def _check_bundle_globs(globs: Sequence[str], ids: Sequence[str]) -> None:
-    parts = {glob: _split_glob(glob.removeprefix("!"))[0] for glob in globs}
+    ids = [bundle.id for bundle in chosen]
     unmatched = [
-        glob for glob, part in parts.items() if not any(match_glob(part, name) for name in ids)
+        glob
+        for glob in globs
+        if not any(match_glob(_split_glob(glob.removeprefix("!"))[0], name) for name in ids)
     ]
     if unmatched:
         message = f"--case {_quote_names(unmatched)} matches no bundle; bundles: {', '.join(ids)}"
         raise ConfigError(Problem("no-such-bundle", message))
+    parts = [_split_glob(glob)[0] for glob in globs if not glob.startswith("!")] or ["*"]
+    return [bundle for bundle in chosen if any(match_glob(part, bundle.id) for part in parts)]
 
 
 def _quote_names(names: Iterable[str]) -> str:
@@ -65,10 +63,14 @@ def check_locked(chosen: Iterable[Bundle], place: Sequence[str] = ()) -> None:
 
 def is_selected(globs: Sequence[str], bundle: str, case: str) -> bool:
     """Return whether the globs select ``bundle/case``: all if none is positive; ``!`` excludes."""
+    return match_globs(globs, lambda glob: _is_match(glob, bundle, case))
+
+
+def match_globs(globs: Sequence[str], is_match: Callable[[str], bool]) -> bool:
+    """Return whether any positive glob matches, or there is none, and none behind a ``!``."""
     positive = [glob for glob in globs if not glob.startswith("!")] or ["*"]
     negative = [glob[1:] for glob in globs if glob.startswith("!")]
-    chosen = any(_is_match(glob, bundle, case) for glob in positive)
-    return chosen and not any(_is_match(glob, bundle, case) for glob in negative)
+    return any(map(is_match, positive)) and not any(map(is_match, negative))
 
 
 def check_case_globs(

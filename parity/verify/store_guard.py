@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from parity.errors import ParityError
+from parity.errors import ParityError, Problem
 from parity.port.dump_folder import remove_tree
 from parity.results import Finding
 from parity.store.store import Store
@@ -33,20 +33,19 @@ class StoreGuard:
         found = {}
         for entry, before in self._states:
             name = _find_first_change(entry.tree, before)
-            if name is not None:
-                found[entry.bundle.id] = _report_change(entry, name, lockfile_dir)
+            if name is None:
+                continue
+            repaired = _repair(entry, lockfile_dir)
+            removed = "they were removed; fetch the bundle again"
+            end = "the store was repaired" if repaired else removed
+            message = (
+                f"files of {entry.bundle.id!r} in the store were changed while the port ran "
+                f"(first: {name}), so no verdict of this run counts; {end}. A dump program must "
+                "write to its output folder only"
+            )
+            problem = Problem("reference-touched", message)
+            found[entry.bundle.id] = Finding.from_problem(problem, "integrity")
         return found
-
-
-def _report_change(entry: PreparedBundle, name: str, lockfile_dir: Path) -> Finding:
-    repaired = _repair(entry, lockfile_dir)
-    end = "the store was repaired" if repaired else "they were removed; fetch the bundle again"
-    message = (
-        f"files of {entry.bundle.id!r} in the store were changed while the port ran (first: "
-        f"{name}), so no verdict of this run counts; {end}. A dump program must write to its "
-        "output folder only"
-    )
-    return Finding(level="error", kind="integrity", code="reference-touched", message=message)
 
 
 def _find_first_change(tree: Path, before: _TreeState) -> str | None:

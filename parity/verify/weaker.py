@@ -83,10 +83,22 @@ def _compare_rules(
             yield ("not compared any more:", ""), name
             continue
         stated = str(new.place[-1]) if new.origin in ("glob", "name") and new.place else ""
-        for change in _list_comparisons(old, new):
-            yield change, stated or (name if "#" in name else "")
-        for change in _list_settings(old, new) if not new.ignore else ():
-            yield change, name
+        stated = stated or (name if "#" in name else "")
+        if new.ignore:
+            yield ("ignored now:", f": {new.ignore}"), stated
+            continue
+        sides = [one.checks or EXACT for one in (old, new)]
+        texts = [" or ".join(dict.fromkeys(map(_format_check, side))) for side in sides]
+        if texts[0] != texts[1] and _is_weaker(*sides):
+            yield ("tolerance of", f" widened: {texts[0]} → {texts[1]}"), stated
+        for key, text in (
+            ("optional", "optional now:"),
+            ("blind", "blind now:"),
+            ("like", "compared with another tensor alone:"),
+            ("covered_by", "compared by a measure of another tensor alone:"),
+        ):
+            if (now := getattr(new, key)) and now != getattr(old, key):
+                yield (text, "" if now is True else f": {now}"), name
 
 
 def _find_rule(rules: Mapping[str, Rule], name: str) -> Rule | None:
@@ -94,27 +106,6 @@ def _find_rule(rules: Mapping[str, Rule], name: str) -> Rule | None:
     while name not in rules and "#" in name and "/" in name.partition("#")[2]:
         name = name.rpartition("/")[0]
     return rules.get(name)
-
-
-def _list_comparisons(old: Rule, new: Rule) -> Iterator[Change]:
-    if new.ignore:
-        yield "ignored now:", f": {new.ignore}"
-        return
-    sides = [one.checks or EXACT for one in (old, new)]
-    texts = [" or ".join(dict.fromkeys(map(_format_check, side))) for side in sides]
-    if texts[0] != texts[1] and _is_weaker(*sides):
-        yield "tolerance of", f" widened: {texts[0]} → {texts[1]}"
-
-
-def _list_settings(old: Rule, new: Rule) -> Iterator[Change]:
-    for key, text in (
-        ("optional", "optional now:"),
-        ("blind", "blind now:"),
-        ("like", "compared with another tensor alone:"),
-        ("covered_by", "compared by a measure of another tensor alone:"),
-    ):
-        if (now := getattr(new, key)) and now != getattr(old, key):
-            yield text, "" if now is True else f": {now}"
 
 
 def _is_weaker(before: Sequence[Check], after: Sequence[Check]) -> bool:

@@ -74,11 +74,14 @@ def build_program(
             ``build-timeout`` or ``build-failed``.
     """
     seconds = process.limit_timeout(dump.build_timeout, deadline)
+    # Cargo runs in the repo, or for a crate beside the lockfile.
+    location = dump.where.get("crate") if dump.crate else None
+    base = location.path.parent if location and location.path.is_file() else repo
     call = CargoCall(
         dump=dump,
         example=example,
         repo=repo,
-        cwd=_choose_folder(dump, repo),
+        cwd=(base / dump.cwd).resolve(),
         env=process.build_environment(dump.env),
         toolchain=toolchain,
         cargo_args=cargo_args,
@@ -106,13 +109,6 @@ def read_commit(repo: Path) -> str | None:
     return result.stdout.strip() if result.exit_code == 0 else None
 
 
-def _choose_folder(dump: Dump, repo: Path) -> Path:
-    """Choose the folder to run in: in the repo, or for a crate beside the lockfile."""
-    location = dump.where.get("crate") if dump.crate else None
-    base = location.path.parent if location and location.path.is_file() else repo
-    return (base / dump.cwd).resolve()
-
-
 def _build_package(call: CargoCall) -> Program:
     """Build an example of the repo, and record how cargo would run it."""
     package = ("-p", call.dump.package or "")
@@ -122,7 +118,9 @@ def _build_package(call: CargoCall) -> Program:
         raise DumpError(Problem("build-failed", message, call.where))
     port = {"package": package[1], "version": cargo_output.version, "commit": read_commit(call.cwd)}
     known = {key: value for key, value in port.items() if value}
-    variant = _name_variant(call)
+    # Everything that decides which executable is built.
+    key = (make_build_key(call.dump, call.example), call.toolchain, call.cargo_args)
+    variant = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
     record = _record_run(call)
     if record is None:
         argv, cwd, env = _use_cargo_run(call, cargo_output.executable, variant)
@@ -133,12 +131,6 @@ def _build_package(call: CargoCall) -> Program:
             env.pop("LC_CTYPE", None)
     source = output.locate_source(str(cargo_output.source), call.repo, call.cwd)
     return Program(argv, cwd, env, cargo_output.version, known, source)
-
-
-def _name_variant(call: CargoCall) -> str:
-    """Return a name for everything that decides which executable is built."""
-    key = (make_build_key(call.dump, call.example), call.toolchain, call.cargo_args)
-    return hashlib.sha256(repr(key).encode()).hexdigest()[:16]
 
 
 def _keep_executable(call: CargoCall, built: Path, variant: str) -> Path:
@@ -189,7 +181,10 @@ def _use_cargo_run(
 
 def _record_run(call: CargoCall) -> dict[str, Any] | None:
     """Return what ``cargo run`` gives the program, by a recorder in its place; None if unknown."""
-    if _has_runner(call):
+    # A configuration that mentions a runner, too, is only slower: cargo then runs the cases. If a
+    # file is included from elsewhere, cargo prefers its runner and no record is written.
+    texts = call.read_configs()
+    if any(map(_RUNNER_VARIABLE.match, call.env)) or any(map(_RUNNER_PATTERN.search, texts)):
         return None
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
         file = Path(folder) / "record.json"
@@ -202,16 +197,6 @@ def _record_run(call: CargoCall) -> dict[str, Any] | None:
             record: dict[str, Any] = json.loads(file.read_text(encoding="ascii"))
             return record
     return None
-
-
-def _has_runner(call: CargoCall) -> bool:
-    """Return whether a configuration that cargo reads in ``cwd`` mentions a runner.
-
-    A wrong yes is only slower: cargo then runs the cases. If a file is included from
-    elsewhere, cargo prefers its runner and no record is written.
-    """
-    texts = call.read_configs()
-    return any(map(_RUNNER_VARIABLE.match, call.env)) or any(map(_RUNNER_PATTERN.search, texts))
 
 
 # Variables of the caller that change the result of a compiler.
@@ -235,7 +220,13 @@ def install(call: CargoCall, crates: Path) -> Program:
 
     crates.mkdir(parents=True, exist_ok=True)
     target = [call.dump.crate, call.target_args, sorted(call.dump.env.items())]
-    state = [target, call.read_version(), call.read_configs(), _select_variables(call.env)]
+    variables = [
+        (name, value)
+        for name, value in sorted(call.env.items())
+        if name in _COMPILER_VARIABLES
+        or (name.startswith(_COMPILER_PREFIXES) and name != "CARGO_TARGET_DIR")
+    ]
+    state = [target, call.read_version(), call.read_configs(), variables]
     root = crates.resolve() / hashlib.sha256(json.dumps(state).encode()).hexdigest()
     file = root / "bin" / (f"{call.example}.exe" if os.name == "nt" else call.example)
     try:
@@ -261,13 +252,3 @@ def _publish(call: CargoCall, root: Path) -> None:
         partial.rename(root)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-
-
-def _select_variables(env: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the variables that change what a compiler makes."""
-    return [
-        (name, env[name])
-        for name in sorted(env)
-        if name in _COMPILER_VARIABLES
-        or (name.startswith(_COMPILER_PREFIXES) and name != "CARGO_TARGET_DIR")
-    ]

@@ -112,10 +112,8 @@ class CargoCall:
         return result.stdout
 
     def _make_error(self, cargo_output: CargoOutput, stderr: str) -> DumpError:
-        found = explain_failure(
-            cargo_output, stderr, repo=self.repo, start=self.cwd, where=self.where
-        )
-        return DumpError(*found)
+        place = {"repo": self.repo, "start": self.cwd}
+        return DumpError(*explain_failure(cargo_output, stderr, **place, where=self.where))
 
     def run(
         self,

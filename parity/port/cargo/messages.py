@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,20 +63,17 @@ class CargoOutput:
         # A procedural macro may print to the same stream, so the shape is not certain.
         with contextlib.suppress(KeyError, TypeError, AttributeError):
             if message.get("reason") == "compiler-artifact":
-                self._read_artifact(message)
+                target = message["target"]
+                is_target = target["kind"] == ["example"] and target["name"] == self.example
+                if is_target and message.get("executable"):
+                    self.executable = Path(message["executable"])
+                    self.source = Path(target["src_path"])
+                    self.package_id = message["package_id"]
             elif message.get("reason") == "compiler-message" and _is_error(message["message"]):
                 if len(self.errors) < MAX_ERRORS:
                     self.errors.append(message)
                 else:
                     self.more_errors += 1
-
-    def _read_artifact(self, message: dict[str, Any]) -> None:
-        target = message["target"]
-        is_target = target["kind"] == ["example"] and target["name"] == self.example
-        if is_target and message.get("executable"):
-            self.executable = Path(message["executable"])
-            self.source = Path(target["src_path"])
-            self.package_id = message["package_id"]
 
     @property
     def version(self) -> str | None:
@@ -98,7 +95,13 @@ def explain_failure(
     if more := cargo_output.more_errors:
         text = f"{more} more compile errors are not shown; cargo shows them all."
         found.append(Problem("compile-error", text, where))
-    found += _find_script_failures(stderr, where)
+    for block in re.split(r"^(?=error)", stderr, flags=re.MULTILINE):
+        if script := _SCRIPT.match(block):
+            script_output = block.partition("--- stderr")[2] or block.partition("--- stdout")[2]
+            package = script["package"].split(" (")[0]
+            reason = output.find_reason(script_output) or "it gave no reason"
+            text = f"The build script of {package} failed: {reason}"
+            found.append(Problem("build-script", text, where, output.select_last_lines(block)))
     return found or [_classify_text(stderr, where)]
 
 
@@ -116,15 +119,10 @@ def _convert_diagnostic(
     folder = Path(manifest).parent if manifest else start
     code = (diagnostic.get("code") or {}).get("code")
     title = truncate(diagnostic["message"].splitlines()[0], output.MAX_WIDTH)
-    return Problem(
-        "compile-error",
-        f"{title} ({code})" if code else title,
-        _find_location(diagnostic["spans"], repo, folder) or where,
-        tuple(
-            truncate(line, output.MAX_WIDTH)
-            for line in (diagnostic["rendered"] or "").rstrip().splitlines()[:_MAX_RENDERED_LINES]
-        ),
-    )
+    where = _find_location(diagnostic["spans"], repo, folder) or where
+    rendered = (diagnostic["rendered"] or "").rstrip().splitlines()[:_MAX_RENDERED_LINES]
+    details = tuple(truncate(line, output.MAX_WIDTH) for line in rendered)
+    return Problem("compile-error", f"{title} ({code})" if code else title, where, details)
 
 
 def _find_location(spans: Iterable[dict[str, Any]], repo: Path, start: Path) -> Location | None:
@@ -136,17 +134,6 @@ def _find_location(spans: Iterable[dict[str, Any]], repo: Path, start: Path) -> 
                 return Location(file, current["line_start"], current["column_start"])
             current = (current.get("expansion") or {}).get("span")
     return None
-
-
-def _find_script_failures(stderr: str, where: Location | None) -> Iterator[Problem]:
-    """Yield one problem per build script that failed, with the reason that it gave."""
-    for block in re.split(r"^(?=error)", stderr, flags=re.MULTILINE):
-        if found := _SCRIPT.match(block):
-            script_output = block.partition("--- stderr")[2] or block.partition("--- stdout")[2]
-            package = found["package"].split(" (")[0]
-            reason = output.find_reason(script_output) or "it gave no reason"
-            text = f"The build script of {package} failed: {reason}"
-            yield Problem("build-script", text, where, output.select_last_lines(block))
 
 
 def _classify_text(stderr: str, where: Location | None) -> Problem:

@@ -180,7 +180,9 @@ def build_environment(
     env |= read_passed_env(pass_env)
     if sys.prefix != sys.base_prefix:
         env.pop("VIRTUAL_ENV", None)
-        env["PATH"] = os.pathsep.join(_exclude_own_folder(env.get("PATH", "")))
+        own = _normalize(Path(sys.prefix) / ("Scripts" if os.name == "nt" else "bin"))
+        entries = env.get("PATH", "").split(os.pathsep)
+        env["PATH"] = os.pathsep.join(one for one in entries if _normalize(one or ".") != own)
     return {**env, **(extra or {})}
 
 
@@ -227,14 +229,6 @@ def find_program(program: str, path: str, cwd: Path | None = None) -> str | None
             if Path(name).is_file() and os.access(name, os.X_OK):
                 return name
     return None
-
-
-def _exclude_own_folder(path: str) -> Iterator[str]:
-    """Yield the entries of ``path`` except our venv's own folder of programs."""
-    own_folder = Path(sys.prefix) / ("Scripts" if os.name == "nt" else "bin")
-    for entry in path.split(os.pathsep):
-        if _normalize(entry or ".") != _normalize(own_folder):
-            yield entry
 
 
 def _normalize(path: str | Path) -> str:

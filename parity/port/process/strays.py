@@ -47,9 +47,13 @@ def kill_marked(mark: str) -> bool:
         return False
     strays = [pid for pid in _list_numbers(_PROC) if _has_mark(pid, mark)]
     for pid in strays:
-        with contextlib.suppress(OSError), _open_pid(pid) as handle:
-            if _has_mark(pid, mark):  # the number may have passed to another process
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            handle = os.pidfd_open(pid)
+            try:
+                if _has_mark(pid, mark):  # the number may have passed to another process
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+            finally:
+                os.close(handle)
     return bool(strays)
 
 
@@ -75,15 +79,6 @@ def repeat_until_quiet(kill: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _QUIET_SECONDS
     while kill() and time.monotonic() < deadline:
         time.sleep(_PAUSE_SECONDS)
-
-
-@contextlib.contextmanager
-def _open_pid(pid: int) -> Iterator[int]:
-    handle = os.pidfd_open(pid)
-    try:
-        yield handle
-    finally:
-        os.close(handle)
 
 
 def _has_mark(pid: int, mark: str) -> bool:
