@@ -30,6 +30,8 @@ def draw_histogram(spread: Sequence[tuple[int, int]]) -> str:
 
 def draw_heatmap(cells: Sequence[Sequence[float]]) -> str:
     """Draw a map of cells, darker where errors are larger, by powers of ten."""
+    from matplotlib.patches import Rectangle
+
     figure, axes = _make_axes()
     sizes = [math.log10(one) for row in cells for one in row if 0 < one < math.inf]
     low, high = min(sizes, default=0.0), max(sizes, default=0.0)
@@ -37,7 +39,9 @@ def draw_heatmap(cells: Sequence[Sequence[float]]) -> str:
         for across, error in enumerate(row):
             if error > 0:
                 share = (math.log10(error) - low) / (high - low) if low < high else 1.0
-                axes.add_patch(_make_cell(across, down, 0.15 + 0.85 * min(share, 1.0)))
+                alpha = 0.15 + 0.85 * min(share, 1.0)
+                cell = Rectangle((across, down), 1, 1, color=_BAD, alpha=alpha, linewidth=0)
+                axes.add_patch(cell)
     axes.set(xlim=(0, len(cells[0])), ylim=(len(cells), 0), xticks=[], yticks=[])
     return _render_svg(figure, "map of elements that differ")
 
@@ -83,12 +87,6 @@ def draw_growth(rows: Sequence[Mapping[str, Any]]) -> str:
     return _render_svg(figure, f"largest error of {len(rows)} stages")
 
 
-def _make_cell(across: int, down: int, alpha: float) -> Any:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((across, down), 1, 1, color=_BAD, alpha=alpha, linewidth=0)
-
-
 def _make_axes(inches: tuple[float, float] = _INCHES) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
@@ -112,11 +110,8 @@ def _render_svg(figure: Any, label: str) -> str:
     svg = target.getvalue().partition("<svg")[2]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = svg.replace(_INK, "currentColor").replace(_BAD, "var(--bad)")
-    return f'<svg role="img" aria-label="{label}"{_make_ids_unique(svg)}'
-
-
-def _make_ids_unique(svg: str) -> str:
-    """Make ids unique within a page; equal charts may share them."""
+    # Ids are unique within a page; equal charts may share them.
     digest = hashlib.sha256(svg.encode()).hexdigest()[:8]
     svg = re.sub(r'\bid="', f'id="d{digest}-', svg)
-    return re.sub(r'(href="#|url\(#)', rf"\g<1>d{digest}-", svg)
+    svg = re.sub(r'(href="#|url\(#)', rf"\g<1>d{digest}-", svg)
+    return f'<svg role="img" aria-label="{label}"{svg}'

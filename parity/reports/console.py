@@ -90,8 +90,8 @@ class RunConsole:
 
     def print_bundle_result(self, bundle: BundleResult) -> None:
         """Print the line of a bundle of which cases were chosen, or that has an error."""
-        if self.verbosity == 0 and (bundle.cases or phrases.judge_bundle(bundle) != "pass"):
-            verdict = phrases.judge_bundle(bundle)
+        verdict = phrases.judge_bundle(bundle)
+        if self.verbosity == 0 and (bundle.cases or verdict != "pass"):
             self._print_verdict(verdict, bundle.bundle, phrases.format_bundle_summary(bundle))
 
     def _print_verdict(self, verdict: str, name: str, text: str) -> None:

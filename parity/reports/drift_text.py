@@ -71,7 +71,9 @@ def format_markdown(drift: BundleDrift) -> list[str]:
     if table := list_rows(drift):
         heads = " | ".join(column.replace("|", r"\|") for column in _COLUMNS)
         found += ["", f"| | {heads} |", "|---|---|---|---|---|--:|--:|"]
-        found += [_format_markdown_row(row) for row in table[:MAX_ROWS]]
+        for row in table[:MAX_ROWS]:
+            cells = ["|", row.sign, *(format_cell(cell) for cell in row[1:]), ""]
+            found.append(" | ".join(cells)[2:].rstrip())
         found += [line for rest in _format_rest(table) for line in ("", rest)]
     return found
 
@@ -97,42 +99,34 @@ def list_rows(drift: BundleDrift) -> list[Row]:
     found = [_make_loader_row(loader) for loader in drift.trees.loaders]
     tensors = [_make_tensor_row(file.path, tensor) for file in files for tensor in file.tensors]
     found += sorted(tensors, key=lambda row: row.sign != "~")
-    found += [_make_file_row(file) for file in files if not (file.tensors or file.keys)]
+    for file in (one for one in files if not (one.tensors or one.keys)):
+        sides = (file.before, file.after)
+        before, after = ("-" if one is None else format_count(one, "bytes") for one in sides)
+        name, note = sanitize(file.path, _MAX_NAME), sanitize(file.note, _MAX_NAME)
+        found.append(Row(_SIGNS[file.state], name, before, after, note))
     return found + [row for file in files for row in _make_key_rows(file)]
-
-
-def _make_file_row(file: FileDrift) -> Row:
-    before, after = (
-        "-" if size is None else format_count(size, "bytes") for size in (file.before, file.after)
-    )
-    note = sanitize(file.note, _MAX_NAME)
-    return Row(_SIGNS[file.state], sanitize(file.path, _MAX_NAME), before, after, note)
 
 
 def _make_key_rows(file: FileDrift) -> Iterator[Row]:
     for key in file.keys[:_MAX_KEYS]:
-        before, after = (
-            "-" if value is None else sanitize(value, _MAX_CELL)
-            for value in (key.before, key.after)
-        )
+        sides = (key.before, key.after)
+        before, after = ("-" if one is None else sanitize(one, _MAX_CELL) for one in sides)
         name = sanitize(f"{file.path}: {key.path}", _MAX_NAME)
-        yield Row(_choose_sign(key.before, key.after), name, before, after)
+        yield Row(_choose_sign(*sides), name, before, after)
     if more := max(0, len(file.keys) - _MAX_KEYS) + file.more_keys:
         yield Row("~", sanitize(f"{file.path}: {format_count(more, 'more keys')}", _MAX_NAME))
 
 
 def _make_tensor_row(path: str, tensor: TensorDrift) -> Row:
-    before, after = (
-        "-" if form is None else f"{form.dtype} {list(form.shape)}"
-        for form in (tensor.before, tensor.after)
-    )
+    sides = (tensor.before, tensor.after)
+    before, after = ("-" if one is None else f"{one.dtype} {list(one.shape)}" for one in sides)
     share = sanitize(tensor.note, _MAX_CELL)
     if tensor.count:
         share = f"{tensor.changed:,} of {tensor.count:,}"
     if tensor.lost:
         share += f", {tensor.lost:,} not finite"
     return Row(
-        _choose_sign(tensor.before, tensor.after),
+        _choose_sign(*sides),
         sanitize(f"{path} {tensor.name}".rstrip(), _MAX_NAME),
         before,
         after,
@@ -156,13 +150,12 @@ def _make_loader_row(loader: LoaderDrift) -> Row:
     text = f"of {loader.items:,}: {', '.join(parts)}" if parts else "batches only"
     for move in loader.moves[:1]:
         text += f"; item {move.item} from {move.before} to {move.after}"
-    before, after = (
-        f"batches {', '.join(map(str, sizes[:_MAX_SIZES]))}" + ", …" * (len(sizes) > _MAX_SIZES)
-        for sizes in loader.batch_sizes or ((), ())
-    )
-    return Row(
-        "~", name, before if loader.batch_sizes else "", after if loader.batch_sizes else "", text
-    )
+    sizes = [
+        f"batches {', '.join(map(str, side[:_MAX_SIZES]))}" + ", …" * (len(side) > _MAX_SIZES)
+        for side in loader.batch_sizes or ()
+    ]
+    before, after = sizes or ("", "")
+    return Row("~", name, before, after, text)
 
 
 def _choose_sign(before: object, after: object) -> str:
@@ -196,7 +189,3 @@ def _explain_missing(drift: BundleDrift) -> str:
 def _format_rest(table: Sequence[Row]) -> list[str]:
     more = len(table) - MAX_ROWS
     return [f"and {format_count(more, 'more rows')}"] if more > 0 else []
-
-
-def _format_markdown_row(row: Row) -> str:
-    return " | ".join(["|", row.sign, *(format_cell(cell) for cell in row[1:]), ""])[2:].rstrip()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from parity import github
 from parity.errors import EXIT_CODES, Location, ParityError
-from parity.results import CaseResult, Finding, Level, Report
+from parity.results import Finding, Level, Report
 from parity.text import format_count, join_limited, sanitize_message, truncate
 
 _MAX_NAMES, _MAX_DETAILS = 5, 30
@@ -86,11 +86,15 @@ def _collect_annotations(report: Report, level: Level) -> list[_Annotation]:
             if finding.level == level:
                 add(_make_key(finding), _Annotation(finding, finding.where, names=[name]))
     for case in report.cases:
+        # How far a case exceeds its tolerance; NaN and infinities sort first.
+        severity = case.margin if case.margin is not None and case.margin == case.margin else 0.0
+        if any(finding.code == "nan" for finding in case.errors):
+            severity = float("inf")
         for finding in case.findings:
             if finding.level == level:
                 # A finding with its own line, or of several cases, gets its own annotation.
                 alone = finding.where is not None or shared[_make_key(finding)] > 1
-                where, severity = finding.where or case.source, _measure_severity(case)
+                where = finding.where or case.source
                 entry = _Annotation(finding, where, severity, case.command, [case.name])
                 add(_make_key(finding) if alone else case.name, entry)
     entries = list(found.values())
@@ -103,30 +107,16 @@ def _make_key(finding: Finding) -> Hashable:
     return (finding.code, finding.message, finding.where)
 
 
-def _measure_severity(case: CaseResult) -> float:
-    """Return how far a case exceeds its tolerance; NaN and infinities sort first."""
-    if any(finding.code == "nan" for finding in case.errors):
-        return float("inf")
-    return case.margin if case.margin is not None and case.margin == case.margin else 0.0
-
-
 def _format_annotation(entry: _Annotation) -> str:
     title = f"{join_limited(entry.names, _MAX_NAMES)}: {entry.finding.code}"
-    return github.format_command(
-        entry.finding.level,
-        _format_message(entry),
-        **_make_location(entry.where),
-        title=sanitize_annotation(title, github.MAX_TITLE_CHARACTERS),
-    )
-
-
-def _make_location(where: Location | None) -> dict[str, str | int]:
-    """Return ``file`` and ``line``; without a line GitHub would drop the file."""
-    inside = None if where is None else github.find_workspace_path(where.path)
-    if where is None or inside is None:
-        return {}
-    location: dict[str, str | int] = {"file": inside, "line": where.line or 1}
-    return location | ({"col": where.column} if where.column else {})
+    title = sanitize_annotation(title, github.MAX_TITLE_CHARACTERS)
+    location: dict[str, str | int] = {}
+    if entry.where and (inside := github.find_workspace_path(entry.where.path)):
+        # Without a line GitHub would drop the file.
+        location = {"file": inside, "line": entry.where.line or 1}
+        location |= {"col": entry.where.column} if entry.where.column else {}
+    text = _format_message(entry)
+    return github.format_command(entry.finding.level, text, **location, title=title)
 
 
 def _format_message(entry: _Annotation) -> str:

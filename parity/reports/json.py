@@ -25,16 +25,14 @@ def build_json(report: Report, code: int) -> dict[str, Any]:
         "environment": report.environment,
         "seconds": round(report.seconds, 3),
         "findings": [_encode_finding(finding) for finding in report.findings],
-        "bundles": [_encode_bundle(bundle) for bundle in report.bundles],
+        "bundles": [
+            {"id": bundle.bundle}
+            | _encode(bundle, "bundle", cases=[*map(_encode_case, bundle.cases)])
+            for bundle in report.bundles
+        ],
     }
     found: dict[str, Any] = make_json_value(values)
     return found
-
-
-def _encode_bundle(bundle: BundleResult) -> dict[str, Any]:
-    return {"id": bundle.bundle} | _encode(
-        bundle, "bundle", cases=[*map(_encode_case, bundle.cases)]
-    )
 
 
 def _encode_case(case: CaseResult) -> dict[str, Any]:
@@ -65,11 +63,9 @@ def _encode_finding(finding: Finding) -> dict[str, Any]:
 
 def write_json(report: Report, code: int, folder: Path) -> Path:
     """Write ``report.json`` into ``folder`` in one step."""
-    target = folder / "report.json"
+    target, values = folder / "report.json", build_json(report, code)
     # A measure of an unexpected type must not prevent the report.
-    text = json.dumps(
-        build_json(report, code), indent=1, ensure_ascii=False, allow_nan=False, default=str
-    )
+    text = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False, default=str)
     # Neither must lone surrogates in foreign text.
     replace_file(target, text.encode("utf-8", "backslashreplace") + b"\n")
     return target

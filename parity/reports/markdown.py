@@ -28,7 +28,11 @@ def format_summary(
     head = _format_head(report, code)
     failing = [case for case in report.cases if case.verdict in ("fail", "error")]
     if form == "compact":
-        return _fit_sections([head], [_format_compact(case) for case in failing], [], max_bytes)
+        lines = []
+        for case in failing:
+            message = format_cell(f"{case.errors[0].code}: {case.errors[0].message}", 300)
+            lines.append(f"- {_MARKS[case.verdict]} {format_cell(case.name)} {message}")
+        return _fit_sections([head], lines, [], max_bytes)
     tail = [
         _format_warnings(report),
         _format_drift(report),
@@ -36,9 +40,12 @@ def format_summary(
         "\n".join(drift) + "\n" if drift else "",
         _format_provenance(report),
     ]
-    sections = [_format_general(report), *(_format_case(case) for case in failing)]
+    general = [*report.findings, *(f for bundle in report.bundles for f in bundle.findings)]
+    errors = [finding for finding in general if finding.level == "error"]
+    sections = ["### The run\n\n" + _format_findings(errors)] if errors else []
+    sections += map(_format_case, failing)
     first = [head, _format_table(report.cases)]
-    return _fit_sections(first, list(filter(None, sections)), tail, max_bytes)
+    return _fit_sections(first, sections, tail, max_bytes)
 
 
 def format_error(error: ParityError, max_bytes: int) -> str:
@@ -74,10 +81,8 @@ def _count_bytes(text: str) -> int:
 def _format_head(report: Report, code: int) -> str:
     mark = "❌" if code else "✅"
     lines = [f"## {mark} parity: {phrases.format_conclusion(report, code)}", ""]
-    lines += [
-        "| bundle | pass | fail | error | known failure | skipped |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
+    lines.append("| bundle | pass | fail | error | known failure | skipped |")
+    lines.append("|---|--:|--:|--:|--:|--:|")
     for bundle in report.bundles:
         counts = phrases.count_verdicts(bundle.cases)
         lines.append(f"| {format_cell(bundle.bundle)} | {' | '.join(map(str, counts.values()))} |")
@@ -93,16 +98,11 @@ def _format_table(cases: Sequence[CaseResult]) -> str:
         seconds = f"{sum(case.seconds.values()):.2f}"
         rows.append(f"| {_MARKS[case.verdict]} | {format_cell(case.name)} | {text} | {seconds} |")
     table = "\n".join([*rows, ""])
-    if len(cases) < _FOLD_FROM:
-        return table
-    return f"<details><summary>All {len(cases)} cases</summary>\n\n{table}\n</details>\n"
+    return table if len(cases) < _FOLD_FROM else _fold(f"All {len(cases)} cases", table)
 
 
-def _format_general(report: Report) -> str:
-    """Format errors of no single case."""
-    findings = [*report.findings, *(f for bundle in report.bundles for f in bundle.findings)]
-    errors = [finding for finding in findings if finding.level == "error"]
-    return "### The run\n\n" + _format_findings(errors) if errors else ""
+def _fold(title: str, table: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{table}\n</details>\n"
 
 
 def _format_case(case: CaseResult) -> str:
@@ -115,14 +115,12 @@ def _format_growth(case: CaseResult) -> str:
     """Format the errors of a model's stages as a folded table; empty for other cases."""
     if not (table := stages.list_table(case)):
         return ""
-    rows = ["| stage | largest error | tolerance | |", "|---|--:|--:|---|"]
-    rows += [
-        f"| {format_cell(name)} | {' | '.join(map(escape_markdown, more))} |"
+    rows = [
+        f"| {format_cell(name)} | {' | '.join(map(escape_markdown, more))} |\n"
         for name, *more in table
     ]
-    title = stages.describe_table(case)
-    lines = "\n".join(rows)
-    return f"\n<details><summary>{title}</summary>\n\n{lines}\n\n</details>\n"
+    head = "| stage | largest error | tolerance | |\n|---|--:|--:|---|\n"
+    return "\n" + _fold(stages.describe_table(case), head + "".join(rows))
 
 
 def _format_drift(report: Report) -> str:
@@ -148,12 +146,6 @@ def _format_findings(findings: Sequence[Finding]) -> str:
     return format_block(lines)
 
 
-def _format_compact(case: CaseResult) -> str:
-    first = case.errors[0]
-    message = format_cell(f"{first.code}: {first.message}", 300)
-    return f"- {_MARKS[case.verdict]} {format_cell(case.name)} {message}"
-
-
 def _format_warnings(report: Report) -> str:
     found = [(name, f) for name, f in report.collect_findings() if f.level == "warning"]
     if not found:
@@ -170,17 +162,15 @@ def _format_known_failures(report: Report) -> str:
     known = [case for case in report.cases if case.verdict == "known-failure"]
     if not known:
         return ""
-    rows = ["### 🩹 Known failures", "", "| case | reason |", "|---|---|"]
-    return "\n".join(
-        [*rows, *(f"| {format_cell(c.name)} | {format_cell(c.reason)} |" for c in known), ""]
-    )
+    rows = [f"| {format_cell(c.name)} | {format_cell(c.reason)} |" for c in known]
+    head = ["### 🩹 Known failures", "", "| case | reason |", "|---|---|"]
+    return "\n".join([*head, *rows, ""])
 
 
 def _format_provenance(report: Report) -> str:
     pairs = phrases.collect_provenance(report)
-    lines = [f"| {format_cell(key)} | {format_cell(value)} |" for key, value in pairs]
-    head = "<details><summary>Provenance</summary>\n\n| | |\n|---|---|\n"
-    return head + "\n".join(lines) + "\n\n</details>\n"
+    lines = [f"| {format_cell(key)} | {format_cell(value)} |\n" for key, value in pairs]
+    return _fold("Provenance", "| | |\n|---|---|\n" + "".join(lines))
 
 
 def format_cell(text: str, limit: int = 200) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from parity import __version__
 from parity.codes import list_codes
@@ -88,9 +89,8 @@ def format_bundle_summary(bundle: BundleResult) -> str:
         built = bundle.seconds.get("build", 0.0)
         text += f" in {seconds - built:.1f} s"
         text += f" after {built:.1f} s of building" if built >= 1 else ""
-    counts = count_verdicts(bundle.cases)
-    if counts["pass"] != len(bundle.cases):
-        text += ": " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    if any(case.verdict != "pass" for case in bundle.cases):
+        text += f": {_format_verdicts(bundle.cases)}"
     if bundle.claims:
         text += f"; {format_claims([bundle])}"
     if seen := describe_seen(bundle.cases):
@@ -100,9 +100,7 @@ def format_bundle_summary(bundle: BundleResult) -> str:
     margins = [case.margin for case in passed if case.margin]
     if margins:
         text += f"; worst margin {_format_share(max(margins))}"
-    elif len(passed) == len(bundle.cases) and all(
-        case.measures.get("max_abs") == 0 for case in passed
-    ):
+    elif passed == [*bundle.cases] and all(one.measures.get("max_abs") == 0 for one in passed):
         text += "; all equal"
     return text
 
@@ -127,23 +125,18 @@ def format_advice(code: str) -> list[str]:
 
 def count_verdicts(cases: Sequence[CaseResult]) -> dict[str, int]:
     """Return the number of cases by verdict, in the order in which reports list them."""
-    order = ("pass", "fail", "error", "known-failure", "skipped")
-    counts = dict.fromkeys(order, 0)
-    for case in cases:
-        counts[case.verdict] += 1
-    return counts
+    counts = Counter(case.verdict for case in cases)
+    return {verdict: counts[verdict] for verdict in get_args(Verdict)}
+
+
+def _format_verdicts(cases: Sequence[CaseResult]) -> str:
+    return ", ".join(f"{n} {verdict}" for verdict, n in count_verdicts(cases).items() if n)
 
 
 def format_conclusion(report: Report, code: int) -> str:
     """Return the last line of a run: the number of cases, and the meaning of the exit code."""
-    counts = [
-        f"{count} {verdict}" for verdict, count in count_verdicts(report.cases).items() if count
-    ]
-    text = (
-        f"{format_count(len(report.cases), 'cases')}: {', '.join(counts)}"
-        if counts
-        else "no case was run"
-    )
+    text = f"{format_count(len(report.cases), 'cases')}: {_format_verdicts(report.cases)}"
+    text = text if report.cases else "no case was run"
     chosen = [bundle for bundle in report.bundles if bundle.cases]
     if any(bundle.claims for bundle in chosen):
         text += f", {format_claims(chosen)}"

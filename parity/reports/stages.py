@@ -48,20 +48,18 @@ def format_sparkline(case: CaseResult, encoding: str | None = "utf-8") -> str:
     except (UnicodeError, LookupError):
         blocks = _ASCII_BLOCKS
     low, high = math.log(min(errors)), math.log(max(errors))
-    marks = "".join(_choose_mark(row, low, high, blocks) for row in rows)
+    marks = ""
+    for row in rows:
+        if (error := row["max_abs"]) is None:
+            marks += _UNSEEN
+            continue
+        place = (math.log(error) - low) / (high - low or 1) if 0 < error < math.inf else error
+        mark = blocks[min(int(min(place, 1.0) * len(blocks)), len(blocks) - 1)]
+        marks += (_FIRST if row["first"] else "") + mark
     keys = [f"{_FIRST} before the first outside its tolerance"] if _FIRST in marks else []
     keys += [f"{_UNSEEN} not dumped"] if _UNSEEN in marks else []
     key = f" ({', '.join(keys)})" if keys else ""
     return f"errors by stage: {marks} {min(errors):.2g} to {max(errors):.2g}{key}"
-
-
-def _choose_mark(row: Mapping[str, Any], low: float, high: float, blocks: str) -> str:
-    error = row["max_abs"]
-    if error is None:
-        return _UNSEEN
-    place = (math.log(error) - low) / (high - low or 1) if 0 < error < math.inf else error
-    mark = blocks[min(int(min(place, 1.0) * len(blocks)), len(blocks) - 1)]
-    return (_FIRST if row["first"] else "") + mark
 
 
 def list_table(case: CaseResult) -> list[tuple[str, str, str, str]]:
@@ -70,14 +68,9 @@ def list_table(case: CaseResult) -> list[tuple[str, str, str, str]]:
     for row in thin_growth(list_growth(case), _MAX_ROWS):
         error, tolerance = row["max_abs"], row["tolerance"]
         remark = "outside its tolerance" if row["wrong"] else ""
-        table.append(
-            (
-                row["stage"],
-                "" if error is None else f"{error:.2g}" if math.isfinite(error) else "no number",
-                "" if tolerance is None else f"{tolerance:.2g}",
-                "not dumped" if error is None else "diverges first" if row["first"] else remark,
-            )
-        )
+        remark = "not dumped" if error is None else "diverges first" if row["first"] else remark
+        size = "" if error is None else f"{error:.2g}" if math.isfinite(error) else "no number"
+        table.append((row["stage"], size, "" if tolerance is None else f"{tolerance:.2g}", remark))
     return table
 
 
