@@ -69,13 +69,10 @@ def diagnose(tensor: FailingTensor) -> Cause | None:
     cause = search.choose_cause(_list_causes(tensor, _SINGLE))
     if cause is None:
         return next(_list_causes(tensor, _LAST), None) or _describe_noise(tensor)
-    few = (
-        cause.complete
-        and _names_alternatives.get()
-        and tensor.count <= _TINY
-        and cause.code != "zero-sign-lost"
+    is_certain = not cause.complete or tensor.count > _TINY or cause.code == "zero-sign-lost"
+    return (
+        _add_alternatives(tensor, cause) if not is_certain and _names_alternatives.get() else cause
     )
-    return _add_alternatives(tensor, cause) if few and _names_alternatives.get() else cause
 
 
 def _list_causes(
@@ -91,8 +88,7 @@ def _add_alternatives(tensor: FailingTensor, first: Cause) -> Cause:
     alone = block_mistakes.find_decoder_mistake, search.find_swapped_tensor
     proposed = chain(search.propose_byte_shifts(tensor), search.propose_single(tensor))
     for cause in chain(_list_causes(tensor, alone), search.prove_all(proposed)):
-        is_other = cause.complete and cause.evidence.endswith("equal") and cause.code not in alike
-        if is_other:
+        if cause.complete and cause.evidence.endswith("equal") and cause.code not in alike:
             fitting.setdefault(cause.code, cause)
         if len(fitting) == _MAX_ALTERNATIVES:
             break

@@ -39,8 +39,10 @@ class _Trial(NamedTuple):
 def find_decoder_mistake(tensor: FailingTensor) -> Cause | None:
     """Find the mistake that explains all elements: one, a shift of all bytes, or two."""
     content = _read_blocks(tensor)
+    if content is None:
+        return None
     for propose in (_propose_single, _propose_shifts, _propose_pairs):
-        for trial in propose(tensor, content) if content is not None else ():
+        for trial in propose(tensor, content):
             error = _compare_blocks(tensor, trial) if _is_likely(tensor, trial) else None
             if error is not None:
                 return _make_cause(tensor, trial, error)

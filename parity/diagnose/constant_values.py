@@ -27,9 +27,10 @@ def _propose_values(tensor: FailingTensor) -> Iterator[Cause]:
         yield Cause("zero-sign-lost", "nothing is wrong but the sign of zeros", evidence)
     everything = "the one element" if tensor.count == 1 else f"all {tensor.count:,} elements"
     if not summary.zero_from and summary.nonzero:
+        verbs = ["is" if count == 1 else "are" for count in (tensor.count, summary.nonzero)]
         evidence = (
-            f"{everything} of the dump {_choose_verb(tensor.count)} 0, "
-            f"{summary.nonzero:,} of the reference {_choose_verb(summary.nonzero)} not"
+            f"{everything} of the dump {verbs[0]} 0, "
+            f"{summary.nonzero:,} of the reference {verbs[1]} not"
         )
         yield Cause("all-zero", "all values are zero", evidence)
     # A reference of one value, too, proves nothing.
@@ -46,8 +47,13 @@ def _propose_values(tensor: FailingTensor) -> Iterator[Cause]:
 
 
 def _propose_zeros(tensor: FailingTensor) -> Iterator[Cause]:
-    summary, count, run = tensor.summary, tensor.count, _count_zero_run(tensor)
+    summary, count, run = tensor.summary, tensor.count, 0
     several = summary.differing >= _MIN_DIFFERING
+    if summary.only_zeros and several:
+        # The run of zeros that has all differences; most of it must be wrong.
+        part = tensor.obtained_flat[summary.first : summary.last + 1]
+        is_run = 2 * summary.differing >= len(part) and not np.count_nonzero(part)
+        run = len(part) if is_run else 0
     if summary.only_lost_negatives and not summary.has_negatives and several:
         evidence = (
             f"all {summary.differing:,} elements that differ are 0 where the reference is "
@@ -77,16 +83,6 @@ def _propose_zeros(tensor: FailingTensor) -> Iterator[Cause]:
             "alone, all others are right"
         )
         yield Cause("only-nan", "nothing is wrong but NaN or infinities", evidence)
-
-
-def _count_zero_run(tensor: FailingTensor) -> int:
-    """Return the length of the run of zeros that has all differences, and mostly those, or 0."""
-    summary = tensor.summary
-    if not summary.only_zeros or summary.differing < _MIN_DIFFERING:
-        return 0
-    run = tensor.obtained_flat[summary.first : summary.last + 1]
-    mostly = 2 * summary.differing >= len(run)
-    return len(run) if mostly and not np.count_nonzero(run) else 0
 
 
 def _format_wrong_zeros(tensor: FailingTensor, zeros: int) -> str:
@@ -128,14 +124,3 @@ def _find_steps(tensor: FailingTensor) -> Cause | None:
         "values are cut to integers without rounding"
     )
     return Cause("rounding", "the values are rounded in another way", evidence)
-
-
-def find_tail_start(tensor: FailingTensor) -> int | None:
-    """Find the element from which on the dump is zero where the reference is not."""
-    summary = tensor.summary
-    start = summary.zero_from
-    return start if 1 < start < tensor.count and summary.last >= start else None
-
-
-def _choose_verb(count: int) -> str:
-    return "is" if count == 1 else "are"

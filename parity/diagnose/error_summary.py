@@ -77,8 +77,15 @@ class ErrorSummary:
             self.only_steps &= gap.max() == 1 and len(np.unique(right > left)) == 1
             self.only_nonfinite = self.only_zero_signs = False
         else:
+            with np.errstate(all="ignore"):
+                gap = np.abs(left - right)
+                units = np.where(gap == 0, 0, gap / (np.abs(left) * dtype.epsilon))
             self.only_steps = False
-            gap = self._add_floats(dtype, left, right)
+            self.only_nonfinite &= bool((np.isfinite(left) & ~np.isfinite(right)).all())
+            self.only_zero_signs &= bool(((left == 0) & (right == 0)).all())
+            # Beside an infinity or a NaN no distance is a number: the largest one there is.
+            worst = float(np.nan_to_num(units, nan=np.inf, posinf=np.inf).max())
+            self.max_ulp = max(self.max_ulp, worst)
         lost = _find_subnormals(dtype, left) & (right == 0)
         self.only_lost_subnormals &= bool(lost.all())
         self.only_lost_negatives &= dtype.kind != "complex" and bool(
@@ -88,19 +95,6 @@ class ErrorSummary:
         powers, counts = np.unique(np.floor(np.log10(sizes)).astype(int), return_counts=True)
         for power, count in zip(powers.tolist(), counts.tolist(), strict=True):
             self.decades[power] = self.decades.get(power, 0) + count
-
-    def _add_floats(
-        self, dtype: DType, left: NDArray[Any], right: NDArray[Any]
-    ) -> NDArray[np.float64]:
-        with np.errstate(all="ignore"):
-            gap: NDArray[np.float64] = np.abs(left - right)
-            units = np.where(gap == 0, 0, gap / (np.abs(left) * dtype.epsilon))
-        self.only_nonfinite &= bool((np.isfinite(left) & ~np.isfinite(right)).all())
-        self.only_zero_signs &= bool(((left == 0) & (right == 0)).all())
-        # Beside an infinity or a NaN no distance is a number: the largest one there is.
-        worst = float(np.nan_to_num(units, nan=np.inf, posinf=np.inf).max())
-        self.max_ulp = max(self.max_ulp, worst)
-        return gap
 
 
 def _find_subnormals(dtype: DType, values: NDArray[Any]) -> NDArray[np.bool_]:

@@ -90,15 +90,8 @@ class FailingTensor:
             restored = _restore_integers(right, given)
             if restored is not None:
                 given, dtype = restored, expected.dtype
-        return cls(
-            name=name,
-            expected=right,
-            obtained=given,
-            expected_dtype=expected.dtype,
-            obtained_dtype=dtype,
-            maps=maps,
-            **more,
-        )
+        sides = {"expected": right, "obtained": given, "obtained_dtype": dtype}
+        return cls(name=name, expected_dtype=expected.dtype, maps=maps, **sides, **more)
 
     @cached_property
     def expected_logical(self) -> NDArray[Any]:
@@ -149,7 +142,11 @@ class FailingTensor:
         if same.all() or self.obtained_dtype.kind in ("int", "bool"):
             return same, same
         left, right = self.obtained_dtype.decode(predicted), self.obtained_dtype.decode(obtained)
-        same |= _have_same_nan(left, right)
+        is_same_nan = np.isnan(left) & np.isnan(right)
+        if np.iscomplexobj(left):  # in the same parts, the others equal
+            for one, other in ((left.real, right.real), (left.imag, right.imag)):
+                is_same_nan &= (one == other) | (np.isnan(one) & np.isnan(other))
+        same |= is_same_nan
         if not (self.tolerances or ulps or slack):
             return same | (left == right), same
         with np.errstate(all="ignore"):
@@ -221,12 +218,3 @@ def _restore_integers(right: NDArray[Any], given: NDArray[Any]) -> NDArray[Any] 
     with np.errstate(invalid="ignore"):
         fits = bool(((given >= low) & (given <= high) & (given == np.rint(given))).all())
     return given.astype(right.dtype) if fits else None
-
-
-def _have_same_nan(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where both are NaN; of complex numbers, in the same parts, the others equal."""
-    same: NDArray[np.bool_] = np.isnan(left) & np.isnan(right)
-    if np.iscomplexobj(left):
-        for one, other in ((left.real, right.real), (left.imag, right.imag)):
-            same &= (one == other) | (np.isnan(one) & np.isnan(other))
-    return same

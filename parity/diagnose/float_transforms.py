@@ -50,7 +50,11 @@ def propose_floats(
     left, right = _get_floats(dtype, expected), _get_floats(dtype, obtained)
     transforms = [*propose_roundings(dtype.name)]
     if dtype.kind == "float" and dtype.is_native:
-        transforms += _propose_bit_casts(dtype.storage.itemsize)
+        text = "the bits of the values were read as integers"
+        how = "reading the reference's bits as integers"
+        for sign in "iu":
+            change = partial(_cast_bits, code=f"<{sign}{dtype.storage.itemsize}")
+            transforms.append(make_transform("bits-as-integers", text, how, change))
     if len(np.unique(np.abs(left))) > 1:
         transforms += propose_signs()
     for transform in (*transforms, *_propose_lines(left, right)):
@@ -98,10 +102,8 @@ def propose_roundings(name: str) -> Iterator[Transform]:
         how = f"rounding the reference to {NAMES[one]} and back"
         yield make_transform(f"rounded-{one}", text, how, partial(round_through, name=one))
     if name != "BF16":
-        text, how = (
-            "the values were cut to bfloat16 without rounding",
-            "lower 16 bits of the reference",
-        )
+        text = "the values were cut to bfloat16 without rounding"
+        how = "lower 16 bits of the reference"
         how = "low half of each value as float32" if name == "int" else how
         yield make_transform("cut-bf16", text, f"dropping the {how}", cut_to_bf16)
 
@@ -173,14 +175,6 @@ def _is_factor(factor: float) -> bool:
 def _round_guess(value: float) -> list[float]:
     """Return the guess, after the short numbers that it probably stands for."""
     return list(dict.fromkeys([float(f"{value:.4g}"), float(f"{value:.6g}"), value]))
-
-
-def _propose_bit_casts(width: int) -> Iterator[Transform]:
-    text = "the bits of the values were read as integers"
-    how = "reading the reference's bits as integers"
-    for sign in "iu":
-        change = partial(_cast_bits, code=f"<{sign}{width}")
-        yield make_transform("bits-as-integers", text, how, change)
 
 
 def _cast_bits(chunk: NDArray[Any], code: str) -> NDArray[Any]:

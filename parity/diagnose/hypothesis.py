@@ -141,7 +141,13 @@ class Hypothesis:
         )
         if self.stop is None:
             return good, equal
-        beyond = self._flatten_index(at) >= self.stop
+        # Indices of the dump's view as those of the flat dump.
+        obtained, whole = self.layout.obtained, self.tensor.obtained_flat
+        start = obtained.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+        index: Any = start // whole.itemsize
+        for axis, stride in zip(at, obtained.strides, strict=True):
+            index = index + np.asarray(axis) * (stride // whole.itemsize)
+        beyond = np.asarray(index) >= self.stop
         return good | beyond, equal | beyond
 
     def prove(self) -> Evidence | None:
@@ -169,15 +175,6 @@ class Hypothesis:
         if self.stop is not None:
             return Evidence(self.stop, self.tensor.count - self.stop, exact)
         return Evidence(count, self.uncovered, exact)
-
-    def _flatten_index(self, at: Any) -> NDArray[np.int64]:
-        """Convert indices of the dump's view to indices of the flat dump."""
-        obtained, whole = self.layout.obtained, self.tensor.obtained_flat
-        start = obtained.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-        found: Any = start // whole.itemsize
-        for axis, stride in zip(at, obtained.strides, strict=True):
-            found = found + np.asarray(axis) * (stride // whole.itemsize)
-        return np.asarray(found)
 
 
 @lru_cache(maxsize=256)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import combinations, permutations
 from typing import Any
 
@@ -56,24 +56,19 @@ def _propose_flips(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[L
         yield Layout(np.flip(expected, axes), obtained.reshape(expected.shape), step)
 
 
-def _list_axis_orders(rank: int) -> Iterator[tuple[int, ...]]:
-    """Yield all orders of axes; of many axes the reverse one, and exchanges of two."""
-    if rank <= _MAX_PERMUTED_AXES:
-        yield from permutations(range(rank))
-        return
-    yield tuple(reversed(range(rank)))
-    for one, other in combinations(range(rank), 2):
-        order = list(range(rank))
-        order[one], order[other] = other, one
-        yield tuple(order)
-
-
 def _propose_axis_orders(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[Layout]:
     """Yield orders of axes, as a wrong way of writing and as a wrong way of reading."""
     if not 1 < expected.ndim <= _MAX_RANK or not expected.flags.c_contiguous:
         return
-    for order in _list_axis_orders(expected.ndim):
-        if order == tuple(range(expected.ndim)):
+    rank = expected.ndim
+    orders: Iterable[tuple[int, ...]] = permutations(range(rank))
+    if rank > _MAX_PERMUTED_AXES:  # the reverse one, and exchanges of two
+        pairs = combinations(range(rank), 2)
+        swaps = ({one: other, other: one} for one, other in pairs)
+        orders = [tuple(swap.get(axis, axis) for axis in range(rank)) for swap in swaps]
+        orders = [tuple(reversed(range(rank))), *orders]
+    for order in orders:
+        if order == tuple(range(rank)):
             continue
         moved = expected.transpose(order)
         yield Layout(moved, obtained.reshape(moved.shape), _describe_order(order))

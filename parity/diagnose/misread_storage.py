@@ -23,9 +23,8 @@ _ALIGNMENT = 32
 def read_storage(tensor: FailingTensor, dtype: DType) -> NDArray[Any]:
     """Return the storage's bytes as elements of ``dtype``, flat."""
     location = _require_location(tensor)
-    return _view_elements(
-        tensor.maps.map_bytes(location.path)[location.start : location.stop], dtype
-    )
+    content = tensor.maps.map_bytes(location.path)
+    return _view_elements(content[location.start : location.stop], dtype)
 
 
 def _view_elements(content: NDArray[np.uint8], dtype: DType) -> NDArray[Any]:
@@ -103,11 +102,8 @@ def propose_orders(tensor: FailingTensor) -> Iterator[tuple[Source, Layout]]:
         yield source, Layout(flat[first : first + count], obtained, step)
     begin = view_tensor(tensor, dtype, offset=0) if first else None
     if begin is not None:
-        text, how = (
-            f"the storage offset {first:,} was ignored",
-            "read from the storage's first element",
-        )
-        step = Step("offset-ignored", text, how)
+        text = f"the storage offset {first:,} was ignored"
+        step = Step("offset-ignored", text, "read from the storage's first element")
         yield source, Layout(begin, obtained.reshape(begin.shape), step)
     if first and strided and count <= len(flat):
         text = f"storage offset {first:,} and strides {strides} were ignored"

@@ -26,11 +26,8 @@ def find_misplaced_weights(model: Path, weights: Mapping[str, NDArray[np.float32
     for name, weight in weights.items():
         raw = weight.astype("<f4").tobytes()
         at = content.find(raw) if weight.size > 1 else -1
-        if at > 0 and (field := _read_field_before(content, at, len(raw))) not in (
-            None,
-            _RAW,
-            _FLOATS,
-        ):
+        field = _read_field_before(content, at, len(raw)) if at > 0 else None
+        if field not in (None, _RAW, _FLOATS):
             found[name] = field
     if not found:
         return None

@@ -10,7 +10,6 @@ import numpy as np
 
 from parity.diagnose import block_mistakes, float_transforms, layouts, misread_storage, transforms
 from parity.diagnose.cause import Cause
-from parity.diagnose.constant_values import find_tail_start
 from parity.diagnose.failing_tensor import FailingTensor
 from parity.diagnose.hypothesis import Evidence, Hypothesis, Layout, Source, Step
 from parity.tensors import FormatError
@@ -144,9 +143,9 @@ def _propose_double(tensor: FailingTensor) -> Iterator[Hypothesis]:
 
 def _find_zero_tail(tensor: FailingTensor) -> Cause | None:
     """Find a cause of the elements before a tail of zeros."""
-    start = find_tail_start(tensor)
+    summary, start = tensor.summary, tensor.summary.zero_from
     # The elements before the zeros must differ, or the tail is all there is.
-    if start is None or tensor.summary.first >= start:
+    if not (1 < start < tensor.count and summary.last >= start > summary.first):
         return None
     for whole in propose_single(tensor):
         hypothesis = replace(whole, stop=start)

@@ -201,9 +201,8 @@ def _is_likely_permutation(cut: TensorSlices) -> bool:
     begin, step = slice(_PROBE_LENGTH), max(1, _MAX_PART // cut.size)
     obtained = view_bits(np.array(cut.obtained[begin, at : at + 1, begin]))
     for start in range(0, cut.count, step):
-        expected = cut.tensor.convert_expected(
-            np.array(cut.expected[begin, start : start + step, begin])
-        )
+        part = np.array(cut.expected[begin, start : start + step, begin])
+        expected = cut.tensor.convert_expected(part)
         cut.tensor.maps.release()
         if (view_bits(expected) == obtained).all(axis=(0, 2)).any():
             return True

@@ -208,7 +208,13 @@ def propose_order_causes(run: LoaderRun) -> Iterator[Cause]:
         yield Cause("never-shuffled", "the items were never shuffled", evidence)
     yield from propose_swapped_batches(run)
     yield from _propose_other_epoch(run)
-    if _is_inverse(run):
+    if run.seed_epoch is not None and run.epoch_items and len(run.obtained) >= _MIN_MOVED:
+        # The positions of the items, not the items at the positions.
+        order = compute_epoch_order(run.epoch_items, *run.seed_epoch)
+        inverse = np.argsort(order)[run.position : run.position + len(run.obtained)]
+    else:
+        inverse = run.obtained[:0]
+    if len(inverse) and np.array_equal(inverse, run.obtained):
         evidence = f"{count} places have the position of their item in the expected order"
         yield Cause("order-inverse", "the order is the inverse of the expected one", evidence)
     is_permuted = np.array_equal(np.sort(run.obtained), np.sort(run.expected))
@@ -287,12 +293,3 @@ def _propose_keys(seed: int, epoch: int) -> Iterator[tuple[tuple[int, int], str]
         yield (seed % 2**bits, epoch), f"the seed is cut to {bits} bits"
         yield (seed, epoch % 2**bits), f"the epoch is cut to {bits} bits"
     yield (seed, min(epoch, 1)), "the epoch is a flag"
-
-
-def _is_inverse(run: LoaderRun) -> bool:
-    """Return whether these are the positions of the items, not the items at the positions."""
-    if run.seed_epoch is None or not run.epoch_items or len(run.obtained) < _MIN_MOVED:
-        return False
-    order = compute_epoch_order(run.epoch_items, *run.seed_epoch)
-    inverse = np.argsort(order)[run.position : run.position + len(run.obtained)]
-    return np.array_equal(inverse, run.obtained)
