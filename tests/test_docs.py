@@ -16,7 +16,7 @@ import pytest
 from parity.__main__ import run_command_line
 from parity.bundle.document import read_yaml
 from parity.bundle.manifest import read_manifest
-from parity.bundle.manifest_reader import ManifestReader
+from parity.bundle.manifest_reader import Item
 from parity.errors import ConfigError
 from parity.lab.pins.packing import list_files, pack
 from parity.lockfile import parse
@@ -85,9 +85,9 @@ def test_examples_of_measures_are_valid_and_complete(tmp_path: Path) -> None:
     for block in (one for one in blocks if not one.startswith("schema")):
         path.write_text(block, encoding="utf-8")
         document = read_yaml(path, "manifest")
-        reader = ManifestReader(document, "manifest")
-        rules = reader.read_rules(document.value, "tensors", ())
-        assert reader.problems == []
+        item = Item(document, "manifest", document.value, "tensors")
+        rules = item.read_rules()
+        assert item.problems == []
         checks = [check for rule in rules.values() for check in rule.checks or ()]
         named |= {name for check in checks for name in check.measures}
     assert named == set(MEASURES)

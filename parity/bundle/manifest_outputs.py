@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from parity.bundle.tolerances import JSON_TOLERANCES, format_value
 from parity.tensors.json_values import make_pointer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from parity.bundle.document import Place
-    from parity.bundle.manifest_reader import ManifestReader
+    from parity.bundle.manifest_reader import Item
     from parity.bundle.tensor_case import TensorCase
 
 
@@ -26,52 +24,43 @@ class JsonRule(NamedTuple):
     is_optional: bool = False  # Only some ports write what is ignored
 
 
-def add_outputs(
-    reader: ManifestReader, case: TensorCase, values: Mapping[str, Any], what: str, place: Place
-) -> TensorCase:
+def add_outputs(case: TensorCase, item: Item) -> TensorCase:
     """Read the JSON and text outputs of a case, whose references must be there."""
-    here = (*place, "json")
-    documents = {
-        source: _read_json_rules(
-            reader, rules, f"{format_value(source)} of {what}", (*here, source)
-        )
-        for source, rules in reader.read_object(
-            values.get("json", {}), f"json of {what}", None, here
-        ).items()
+    sources = {
+        source: replace(stated, what=f"{format_value(source)} of {item.what}")
+        for source, stated in item.enter("json", {}).enter_all()
     }
-    texts = reader.read_texts(values.get("text", []), f"text of {what}", (*place, "text"))
+    documents = {source: _read_json_rules(stated) for source, stated in sources.items()}
+    listed = item.enter("text", [])
+    texts = listed.read_texts()
     for source in (*documents, *texts):
-        at = (*here, source) if source in documents else (*place, "text", texts.index(source))
+        stated = sources.get(source) or listed.enter(texts.index(source))
+        what = f"the reference {format_value(source)} of {item.what}"
         name = "stdout.json" if source == "stdout" else source
-        folder = case.find_document("stdout").parent
-        reader.read_path(folder, name, f"the reference {format_value(source)} of {what}", at)
+        replace(stated, value=name, what=what).read_path(case.find_document("stdout").parent)
     return replace(case, documents=documents, texts=texts)
 
 
-def _read_json_rules(
-    reader: ManifestReader, value: Any, what: str, place: Place
-) -> dict[str, JsonRule]:
+def _read_json_rules(document: Item) -> dict[str, JsonRule]:
     """Return the rules of a JSON document by pointer; a single word is for all of it."""
-    if value == "exact":
+    if document.value == "exact":
         return {"": JsonRule({"exact": 1.0})}
     rules: dict[str, JsonRule] = {}
-    for name, entry in reader.read_object(value, what, None, place).items():
-        here, part = (*place, name), f"{format_value(name)} of {what}"
-        pointer = make_pointer(name)
+    for name, item in document.enter_all():
+        entry, place, pointer = item.value, item.place, make_pointer(name)
         if pointer in rules:
-            reader.add_problem(f"{part} is stated twice", here)
+            item.add_problem(f"{item.what} is stated twice")
         if isinstance(entry, dict) and "ignore" in entry:
-            rule = reader.read_rule(entry, part, here, ("ignore", "optional"))
+            rule = item.read_rule(("ignore", "optional"))
             is_optional = bool(rule.optional)
-            rules[pointer] = JsonRule(None, rule.ignore, here, is_optional=is_optional)
-            continue
-        if entry == "set" or (isinstance(entry, dict) and "partition" in entry):
-            known = {"partition": []} if entry == "set" else entry
-            others = reader.read_object(known, part, ("partition",), here)["partition"]
-            others = reader.read_texts(others, f"partition of {part}", here)
-            rules[pointer] = JsonRule({}, "", here, (pointer, *map(make_pointer, others)))
-            continue
-        exact = {"exact": True} if entry == "exact" else entry
-        bounds = reader.read_tolerance(exact, part, JSON_TOLERANCES, here)
-        rules[pointer] = JsonRule(bounds, "", here)
+            rules[pointer] = JsonRule(None, rule.ignore, place, is_optional=is_optional)
+        elif entry == "set" or (isinstance(entry, dict) and "partition" in entry):
+            known = replace(item, value={"partition": []} if entry == "set" else entry)
+            known.read_object(("partition",))
+            # The whole key is named where an item of the list is wrong.
+            others = replace(known.enter("partition"), place=place).read_texts()
+            rules[pointer] = JsonRule({}, "", place, (pointer, *map(make_pointer, others)))
+        else:
+            stated = replace(item, value={"exact": True} if entry == "exact" else entry)
+            rules[pointer] = JsonRule(stated.read_tolerance(JSON_TOLERANCES), "", place)
     return rules

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from parity.bundle.document import Document, Place
 from parity.bundle.tensor_rules import EXACT, Check, Rule
-from parity.bundle.tolerances import (
-    TOLERANCES,
-    find_tolerance_problems,
-    format_value,
-    is_tolerance,
-)
+from parity.bundle.tolerances import TOLERANCES, find_tolerance_problems, format_value, is_tolerance
 from parity.errors import Problem
 from parity.tensors.dtypes import DTYPES, TORCH_DTYPES
 from parity.tensors.groups.base import Measure
@@ -27,243 +23,217 @@ COMPARISON = ("tolerance", "exact", "measures", "any_of")
 RULE_KEYS = (*COMPARISON, "ignore", "optional", "like", "blind")
 
 
-class ManifestReader:
-    """Reads typed values from a document, and collects problems."""
+@dataclass(frozen=True)
+class Item:
+    """A value of a document, in problems called ``what``; reads typed values, collects problems."""
 
-    def __init__(self, document: Document, code: str) -> None:
-        self.document, self.code = document, code
-        self.problems: list[Problem] = []
+    document: Document
+    code: str  # of problems
+    value: Any
+    what: str
+    place: Place = ()
+    problems: list[Problem] = field(default_factory=list)
 
-    def add_problem(self, message: str, place: Place) -> None:
-        """Record a problem of the value at ``place``."""
-        text = f"{self.document.path.name}: {message}"
-        self.problems.append(Problem(self.code, text, self.document.locate(place)))
+    def enter(self, key: str | int, default: Any = None, what: str = "") -> Item:
+        """Return the value of a key, or of a number in a list; ``default`` where it is missing."""
+        value = self.value.get(key, default) if isinstance(key, str) else self.value[key]
+        place = (*self.place, key)
+        return replace(self, value=value, what=what or f"{key} of {self.what}", place=place)
 
-    def read_object(
-        self, value: Any, what: str, keys: Collection[str] | None, place: Place
-    ) -> dict[str, Any]:
+    def enter_all(self, keys: Collection[str] | None = None) -> list[tuple[str, Item]]:
+        """Return each key of an object with its value; ``keys`` None allows any key."""
+        names = self.read_object(keys)
+        return [(n, self.enter(n, what=f"{format_value(n)} of {self.what}")) for n in names]
+
+    def add_problem(self, message: str, *keys: str | int) -> None:
+        """Record a problem of the value, or of a part of it."""
+        where = self.document.locate((*self.place, *keys))
+        message = f"{self.document.path.name}: {message}"
+        self.problems.append(Problem(self.code, message, where))
+
+    def reject(self, form: str) -> None:
+        """Record that the value is not of a form."""
+        self.add_problem(f"{self.what} must be {form}, not {format_value(self.value)}")
+
+    def read_object(self, keys: Collection[str] | None = None) -> dict[str, Any]:
         """Return an object; ``keys`` None allows any key."""
-        if not isinstance(value, dict):
-            self.add_problem(f"{what} must be an object, not {format_value(value)}", place)
+        if not isinstance(self.value, dict):
+            self.reject("an object")
             return {}
-        for key in value:
+        for key in self.value if keys is not None else ():
             if keys is not None and key not in keys:
                 known = ", ".join(keys)
-                message = f"{what} has no key {format_value(key)}; known: {known}"
-                self.add_problem(message, (*place, key))
-        return value
+                message = f"{self.what} has no key {format_value(key)}; known: {known}"
+                self.add_problem(message, key)
+        return self.value
 
-    def read_text(self, values: Mapping[str, Any], key: str, what: str, place: Place) -> str:
-        """Return the text of a key, ``""`` where it is missing."""
-        value = values.get(key, "")
-        if not isinstance(value, str):
-            message = f"{key} of {what} must be a string, not {format_value(value)}"
-            self.add_problem(message, (*place, key))
+    def read_text(self) -> str:
+        """Return a text."""
+        if not isinstance(self.value, str):
+            self.reject("a string")
             return ""
-        return value
+        return self.value
 
-    def read_texts(self, value: Any, what: str, place: Place) -> tuple[str, ...]:
+    def read_texts(self) -> tuple[str, ...]:
         """Return a list of strings."""
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            message = f"{what} must be a list of strings, not {format_value(value)}"
-            self.add_problem(message, place)
+        if not isinstance(self.value, list) or not all(isinstance(one, str) for one in self.value):
+            self.reject("a list of strings")
             return ()
-        return tuple(value)
+        return tuple(self.value)
 
-    def read_words(self, value: Any, what: str, place: Place) -> dict[str, str]:
+    def read_words(self) -> dict[str, str]:
         """Return the words of a case: text or whole numbers, by name."""
-        words = self.read_object(value, what, None, place)
+        words = self.read_object()
         for name, word in words.items():
             if not name.isidentifier():
-                message = f"the name {format_value(name)} in {what} must be letters, digits and '_'"
-                self.add_problem(message, (*place, name))
+                form = f"in {self.what} must be letters, digits and '_'"
+                self.add_problem(f"the name {format_value(name)} {form}", name)
             elif not isinstance(word, (str, int)) or isinstance(word, bool):
-                message = f"{name} in {what} must be a string, not {format_value(word)}"
-                self.add_problem(message, (*place, name))
+                self.enter(name, what=f"{name} in {self.what}").reject("a string")
         return {name: str(word) for name, word in words.items()}
 
-    def read_path(self, folder: Path, value: Any, what: str, place: Place) -> Path | None:
+    def read_path(self, folder: Path) -> Path | None:
         """Return a path below ``folder`` that is there."""
-        parts = PurePosixPath(value).parts if isinstance(value, str) else ()
-        if not parts or value.startswith("/") or ".." in parts or "\\" in value or ":" in value:
-            below = "the case's folder" if place[-1] != "folder" else "the bundle"
-            message = f"{what} is {format_value(value)}; it must be a path below {below}"
-            self.add_problem(message, place)
+        text = self.value if isinstance(self.value, str) else ""
+        parts = PurePosixPath(text).parts
+        stated = f"{self.what} is {format_value(self.value)}"
+        if not parts or text.startswith("/") or ".." in parts or "\\" in text or ":" in text:
+            below = "the case's folder" if self.place[-1] != "folder" else "the bundle"
+            self.add_problem(f"{stated}; it must be a path below {below}")
             return None
         path = folder.joinpath(*parts)
         if not is_present(path):
-            message = f"{what} is {format_value(value)}, which the bundle does not have"
-            self.add_problem(message, place)
+            self.add_problem(f"{stated}, which the bundle does not have")
         return path
 
-    def read_layout(
-        self, folder: Path, value: dict[str, Any], what: str, place: Place
-    ) -> dict[str, tuple[str, ...]]:
+    def read_layout(self, folder: Path) -> dict[str, tuple[str, ...]]:
         """Return the names of the tensors in each file of a reference, in the file's order."""
         layout: dict[str, tuple[str, ...]] = {}
         seen: set[str] = set()
-        if not value:
-            self.add_problem(f"{what} names no file", place)
-        for name, names in value.items():
-            here = (*place, name)
-            self.read_path(folder, name, f"a file of {what}", here)
-            layout[name] = (
-                (names,)
-                if isinstance(names, str)
-                else self.read_texts(names, f"the tensors of {format_value(name)} of {what}", here)
-            )
-            if not layout[name] or "" in layout[name]:
-                self.add_problem(f"{format_value(name)} of {what} must name its tensors", here)
-            twice = {one for one in layout[name] if one in seen or layout[name].count(one) > 1}
-            if twice:
-                message = f"{what} names the tensor {format_value(min(twice))} twice"
-                self.add_problem(message, here)
-            seen |= {*layout[name]}
+        if not self.value:
+            self.add_problem(f"{self.what} names no file")
+        for name, item in self.enter_all():
+            replace(item, value=name, what=f"a file of {self.what}").read_path(folder)
+            listed = replace(item, what=f"the tensors of {item.what}")
+            names = (item.value,) if isinstance(item.value, str) else listed.read_texts()
+            if not names or "" in names:
+                item.add_problem(f"{item.what} must name its tensors")
+            if twice := {one for one in names if one in seen or names.count(one) > 1}:
+                item.add_problem(f"{self.what} names the tensor {format_value(min(twice))} twice")
+            seen |= {*names}
+            layout[name] = names
         return layout
 
-    def read_tolerance(
-        self, value: Any, what: str, allowed: Collection[str], place: Place
-    ) -> dict[str, float]:
+    def read_tolerance(self, allowed: Collection[str]) -> dict[str, float]:
         """Return tolerances by name; a single word is `exact` or `close`."""
-        if isinstance(value, str) and value in _WORDS and allowed is TOLERANCES:
-            value = {value: True}
-        entries = self.read_object(value, what, None, place)
+        item = self
+        if isinstance(self.value, str) and self.value in _WORDS and allowed is TOLERANCES:
+            item = replace(self, value={self.value: True})
+        entries = item.read_object()
         for problem in find_tolerance_problems(entries, allowed):
-            self.add_problem(f"{what}: {problem}", place)
-        return {
-            name: float(tolerance)
-            for name, tolerance in entries.items()
-            if is_tolerance(name, tolerance)
-        }
+            self.add_problem(f"{self.what}: {problem}")
+        return {name: float(one) for name, one in entries.items() if is_tolerance(name, one)}
 
-    def read_rules(self, value: Any, what: str, place: Place) -> dict[str, Rule]:
+    def read_rules(self) -> dict[str, Rule]:
         """Return rules by name or glob of a tensor."""
-        entries = self.read_object(value, what, None, place)
-        return {
-            name: self.read_rule(entry, f"{format_value(name)} of {what}", (*place, name))
-            for name, entry in entries.items()
-        }
+        return {name: item.read_rule() for name, item in self.enter_all()}
 
-    def read_dtypes(self, value: Any, what: str, place: Place) -> dict[str, Rule]:
+    def read_dtypes(self) -> dict[str, Rule]:
         """Return rules by dtype, which may be given by safetensors' or torch's name."""
         rules: dict[str, Rule] = {}
-        for name, entry in self.read_object(value, what, None, place).items():
-            here = (*place, name)
+        for name, item in self.enter_all():
             dtype = DTYPES.get(name) or TORCH_DTYPES.get(name)
             if dtype is None or dtype.name in rules:
                 reason = "is not a dtype" if dtype is None else "is stated twice"
-                self.add_problem(f"{format_value(name)} in {what} {reason}", here)
+                item.add_problem(f"{format_value(name)} in {self.what} {reason}")
                 continue
-            allowed = (*COMPARISON, "blind")
-            rules[dtype.name] = self.read_rule(entry, f"{name} of {what}", here, allowed)
+            item = replace(item, what=f"{name} of {self.what}")  # noqa: PLW2901 - the same, called otherwise
+            rules[dtype.name] = item.read_rule((*COMPARISON, "blind"))
         return rules
 
-    def read_rule(
-        self, value: Any, what: str, place: Place, keys: Collection[str] = RULE_KEYS
-    ) -> Rule:
+    def read_rule(self, keys: Collection[str] = RULE_KEYS) -> Rule:
         """Return the rule of a tensor; a single word is its tolerance."""
-        if isinstance(value, str) and value in _WORDS:
-            value = {"tolerance": value}
-        entry = self.read_object(value, what, keys, place)
-        if isinstance(value, dict) and not entry:
-            self.add_problem(f"{what} states nothing", place)
-        rule = Rule(
-            checks=self.read_checks(entry, what, place),
-            ignore=self.read_text(entry, "ignore", what, place),
-            optional=self._read_flag(entry, "optional", what, place),
-            like=self.read_text(entry, "like", what, place),
-            blind=self.read_text(entry, "blind", what, place),
-            place=place,
-        )
-        self._check_rule(rule, entry, what, place)
+        if isinstance(self.value, str) and self.value in _WORDS:
+            return replace(self, value={"tolerance": self.value}).read_rule(keys)
+        entry = self.read_object(keys)
+        if isinstance(self.value, dict) and not entry:
+            self.add_problem(f"{self.what} states nothing")
+        item = replace(self, value=entry)
+        checks = item.read_checks()
+        texts: dict[str, Any] = {
+            key: item.enter(key, "").read_text() for key in ("ignore", "like", "blind")
+        }
+        optional = item.enter("optional")
+        if "optional" in entry and not isinstance(optional.value, bool):
+            optional.reject("true or false")
+            optional = replace(optional, value=None)
+        rule = Rule(checks=checks, optional=optional.value, place=self.place, **texts)
+        if "ignore" in entry and not rule.ignore.strip():
+            self.add_problem(f"ignore of {self.what} must be the reason, not empty", "ignore")
+        if rule.ignore and (checks is not None or rule.like):
+            self.add_problem(f"{self.what} is ignored; remove the other keys")
+        if "like" in entry and not rule.like:
+            self.add_problem(f"like of {self.what} must be a tensor's name", "like")
+        if rule.like and "*" in str(self.place[-1]):
+            self.add_problem(f"like of {self.what} needs one tensor's name, not a glob")
         return rule
 
-    def _check_rule(self, rule: Rule, entry: Mapping[str, Any], what: str, place: Place) -> None:
-        if "ignore" in entry and not rule.ignore.strip():
-            self.add_problem(f"ignore of {what} must be the reason, not empty", (*place, "ignore"))
-        if rule.ignore and (rule.checks is not None or rule.like):
-            self.add_problem(f"{what} is ignored; remove the other keys", place)
-        if "like" in entry and not rule.like:
-            self.add_problem(f"like of {what} must be a tensor's name", (*place, "like"))
-        if rule.like and "*" in str(place[-1]):
-            self.add_problem(f"like of {what} needs one tensor's name, not a glob", place)
-
-    def read_checks(
-        self, entry: Mapping[str, Any], what: str, place: Place
-    ) -> tuple[Check, ...] | None:
-        """Return the conditions that an entry states, None for none."""
-        stated = [key for key in COMPARISON if key in entry]
+    def read_checks(self) -> tuple[Check, ...] | None:
+        """Return the conditions that an object states, None for none."""
+        stated = [key for key in COMPARISON if key in self.value]
         for first, second in combinations(stated, 2):
             if (first, second) != ("tolerance", "measures"):
-                message = f"{what} has {first} and {second}, which cannot be combined"
-                self.add_problem(message, (*place, second))
-        if "any_of" in entry:
-            return self._read_branches(entry["any_of"], f"any_of of {what}", (*place, "any_of"))
+                message = f"{self.what} has {first} and {second}, which cannot be combined"
+                self.add_problem(message, second)
+        if "any_of" in self.value:
+            return self.enter("any_of").read_branches()
         bounds: dict[str, float] = {}
         for key in stated[:1] if stated[:1] != ["measures"] else []:
-            value = {"exact": entry["exact"]} if key == "exact" else entry[key]
-            bounds = self.read_tolerance(value, f"{key} of {what}", TOLERANCES, (*place, key))
-        measures = {}
-        if "measures" in entry:
-            here = (*place, "measures")
-            measures = self.read_measures(entry["measures"], f"measures of {what}", here)
+            item = self.enter(key)
+            item = replace(item, value={"exact": item.value}) if key == "exact" else item
+            bounds = item.read_tolerance(TOLERANCES)
+        measures = self.enter("measures").read_measures() if "measures" in self.value else {}
         return (Check(bounds=bounds, measures=measures),) if stated else None
 
-    def _read_branches(self, value: Any, what: str, place: Place) -> tuple[Check, ...]:
+    def read_branches(self) -> tuple[Check, ...]:
         """Return the branches of `any_of`: each has tolerances and measures side by side."""
-        if not isinstance(value, list) or len(value) < 2:  # noqa: PLR2004 - else it is no choice
-            message = f"{what} must be a list of at least two, not {format_value(value)}"
-            self.add_problem(message, place)
+        if not isinstance(self.value, list) or len(self.value) < 2:  # noqa: PLR2004 - else it is no choice
+            self.reject("a list of at least two")
             return EXACT
         branches = []
-        for at, branch in enumerate(value):
-            here, name = (*place, at), f"branch {at + 1} of {what}"
-            if isinstance(branch, str) and branch in _WORDS:
-                branch = {branch: True}  # noqa: PLW2901 - the same, written out
-            entries = self.read_object(branch, name, None, here)
+        for at in range(len(self.value)):
+            item = self.enter(at, what=f"branch {at + 1} of {self.what}")
+            if isinstance(item.value, str) and item.value in _WORDS:
+                item = replace(item, value={item.value: True})
+            entries = item.read_object()
             measures = {key: one for key, one in entries.items() if key in MEASURES}
             bounds = {key: one for key, one in entries.items() if key not in MEASURES}
             found: dict[str, float] = {}
             if bounds or not measures:
-                found = self.read_tolerance(bounds, name, TOLERANCES, here)
-            settings = self.read_measures(measures, name, here) if measures else {}
+                found = replace(item, value=bounds).read_tolerance(TOLERANCES)
+            settings = replace(item, value=measures).read_measures() if measures else {}
             branches.append(Check(bounds=found, measures=settings))
         return tuple(branches)
 
-    def read_measures(self, value: Any, what: str, place: Place) -> dict[str, dict[str, Any]]:
+    def read_measures(self) -> dict[str, dict[str, Any]]:
         """Return the settings of measures by name, with defaults."""
-        entries = self.read_object(value, what, MEASURES, place)
-        if isinstance(value, dict) and not entries:
-            self.add_problem(f"{what} names no measure", place)
-        return {
-            name: self._read_measure(MEASURES[name], settings, f"{name} of {what}", (*place, name))
-            for name, settings in entries.items()
-            if name in MEASURES
-        }
+        entries = self.read_object(MEASURES)
+        if isinstance(self.value, dict) and not entries:
+            self.add_problem(f"{self.what} names no measure")
+        return {n: self.enter(n).read_measure(MEASURES[n]) for n in entries if n in MEASURES}
 
-    def _read_measure(
-        self, measure: Measure, value: Any, what: str, place: Place
-    ) -> dict[str, Any]:
-        given = self.read_object(value, what, measure.settings, place)
+    def read_measure(self, measure: Measure) -> dict[str, Any]:
+        """Return the settings of one measure, with defaults."""
+        given = self.read_object(measure.settings)
         for name, setting in measure.settings.items():
             if name in given and (problem := setting.find_problem(given[name])):
-                message = f"{name} of {what} is {format_value(given[name])}; it {problem}"
-                self.add_problem(message, (*place, name))
+                stated = f"{name} of {self.what} is {format_value(given[name])}"
+                self.add_problem(f"{stated}; it {problem}", name)
             elif name not in given and setting.default is None and not setting.optional:
-                self.add_problem(f"{what} needs {name}: {setting.text}", place)
+                self.add_problem(f"{self.what} needs {name}: {setting.text}")
         if measure.requires_one_of and not set(measure.requires_one_of) & set(given):
-            self.add_problem(f"{what} needs {' or '.join(measure.requires_one_of)}", place)
+            self.add_problem(f"{self.what} needs {' or '.join(measure.requires_one_of)}")
         return {name: given.get(name, one.default) for name, one in measure.settings.items()}
-
-    def _read_flag(
-        self, entry: Mapping[str, Any], key: str, what: str, place: Place
-    ) -> bool | None:
-        value = entry.get(key)
-        if key in entry and not isinstance(value, bool):
-            message = f"{key} of {what} must be true or false, not {format_value(value)}"
-            self.add_problem(message, (*place, key))
-            return None
-        return value
 
 
 def is_present(path: Path) -> bool:

@@ -90,7 +90,7 @@ class FailingTensor:
             restored = _restore_integers(right, given)
             if restored is not None:
                 given, dtype = restored, expected.dtype
-        sides = {"expected": right, "obtained": given, "obtained_dtype": dtype}
+        sides: dict[str, Any] = {"expected": right, "obtained": given, "obtained_dtype": dtype}
         return cls(name=name, expected_dtype=expected.dtype, maps=maps, **sides, **more)
 
     @cached_property

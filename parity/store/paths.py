@@ -139,13 +139,16 @@ def _wait_for_lock(
         except filelock.Timeout:
             if left <= pause:
                 return False
-            owner = "another process"
-            with suppress(OSError, ValueError):
-                owner = f"pid {int(disk.read_small_file(path.with_suffix('.pid'), 20))}"
-            waited = time.monotonic() - start
-            notify(f"waiting {waited:.0f} s for {owner}, which makes the same bundle")
+            notify(f"waiting {time.monotonic() - start:.0f} s for {_describe_owner(path)}")
             pause = _NOTICE_INTERVAL
         else:
             with suppress(OSError):
                 disk.replace_file(path.with_suffix(".pid"), str(os.getpid()).encode())
             return True
+
+
+def _describe_owner(lock: Path) -> str:
+    owner = "another process"
+    with suppress(OSError, ValueError):
+        owner = f"pid {int(disk.read_small_file(lock.with_suffix('.pid'), 20))}"
+    return f"{owner}, which makes the same bundle"

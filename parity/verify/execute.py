@@ -192,13 +192,12 @@ def _build_job(
         files_dir = context.outputs / f".files-{prepared.bundle.id}-{key}"
     values["files_dir"] = str(files_dir or "")
     variables = expand_placeholders(list(dump.run_env.values()), values, where)
-    is_short = case.expect and "timeout" not in dump.where  # the lockfile's own decides
     return Job(
         name=name,
         program=program,
         args=expand_placeholders(args, values, where),
         output_dir=folder,
-        timeout=min(dump.timeout, EXPECT_SECONDS) if is_short else dump.timeout,
+        timeout=_choose_timeout(case, dump),
         repo=context.options.repo,
         where=where,
         env=dict(zip(dump.run_env, variables, strict=True)),
@@ -206,6 +205,12 @@ def _build_job(
         files_dir=files_dir,
         memory=EXPECT_BYTES if case.expect else None,
     )
+
+
+def _choose_timeout(case: Case, dump: Dump) -> float:
+    """Return the lockfile's timeout in seconds, else a short one if the case states `expect`."""
+    is_short = case.expect and "timeout" not in dump.where
+    return min(dump.timeout, EXPECT_SECONDS) if is_short else dump.timeout
 
 
 def _build_placeholders(prepared: PreparedBundle, case: Case) -> dict[str, str]:
