@@ -140,9 +140,8 @@ class KnownFailures:
         self, pattern: KnownFailure, result: CaseResult, names: Collection[str]
     ) -> list[Finding]:
         """Return errors of a pattern that matches no finding of a compared case."""
-        has_tensor = pattern.tensor is None or any(
-            match_glob(pattern.tensor, name) for name in names
-        )
+        glob = pattern.tensor
+        has_tensor = glob is None or any(match_glob(glob, name) for name in names)
         if has_tensor:
             self._found_tensors.add(pattern.text)
         if any(pattern.match_finding(finding) for finding in result.findings):
@@ -156,10 +155,10 @@ class KnownFailures:
 
     def _report_passing(self, pattern: KnownFailure, cases: str) -> Finding:
         what = f"known failure {pattern.text!r} ({pattern.reason}) no longer fails in {cases}"
-        problem = Problem(
-            "known-failure-passes", f"{what}; remove it from the lockfile", self.where
+        message = f"{what}; remove it from the lockfile"
+        return Finding.from_problem(
+            Problem("known-failure-passes", message, self.where), "mismatch"
         )
-        return Finding.from_problem(problem, "mismatch")
 
     def _report_unmatched(self, pattern: KnownFailure, cases: str) -> Finding:
         what = f"known failure {pattern.text!r} ({pattern.reason}) matches no tensor of {cases}"
@@ -171,9 +170,8 @@ class KnownFailures:
         found = []
         for pattern in self.known:
             matching_cases = {case for case in self.cases if pattern.match_case(case)}
-            if "*" not in pattern.case or not matching_cases <= self._compared:
-                continue
-            if pattern.text in self._used:
+            is_open = "*" in pattern.case and pattern.text not in self._used
+            if not is_open or not matching_cases <= self._compared:
                 continue
             if pattern.tensor is not None and pattern.text not in self._found_tensors:
                 found.append(self._report_unmatched(pattern, "any case"))

@@ -90,10 +90,8 @@ def limit_findings(result: CaseResult, limit: int = MAX_FINDINGS) -> CaseResult:
     if len(result.findings) <= limit:
         return result
     kinds, levels, all_ = list(EXIT_CODES), ("error", "warning", "notice"), result.findings
-    places = sorted(
-        range(len(all_)),
-        key=lambda at: (levels.index(all_[at].level), kinds.index(all_[at].kind)),
-    )
+    ranks = [(levels.index(one.level), kinds.index(one.kind)) for one in all_]
+    places = sorted(range(len(all_)), key=ranks.__getitem__)
     kept = [all_[at] for at in sorted(places[:limit])]
     omitted = Counter(all_[at].level for at in places[limit:])
     counts = ", ".join(format_count(count, f"{level}s") for level, count in omitted.items())

@@ -43,10 +43,9 @@ class Document:
         """Return line and column of a key or an item; those of the nearest one that is there."""
         if self.root is not None:
             return locate_mark(self.path, _find_node(self.root, place).start_mark)
-        known = self._indices
-        while place and place not in known:
+        while place and place not in self._indices:
             place = place[:-1]
-        return _locate_index(self.path, self.text, known.get(place, 0))
+        return _locate_index(self.path, self.text, self._indices.get(place, 0))
 
     @cached_property
     def _indices(self) -> dict[Place, int]:

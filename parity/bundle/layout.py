@@ -146,9 +146,8 @@ def read_loader_case(folder: Path) -> LoaderCase:
         raise make_suspect_error(path, "batch_sizes are not all positive whole numbers")
     for key in ("num_batches", "expected_num_batches"):
         if meta.get(key) not in (None, len(sizes)):
-            raise make_suspect_error(
-                path, f"{key} is {meta[key]!r:.60}, but batch_sizes names {len(sizes)}"
-            )
+            message = f"{key} is {meta[key]!r:.60}, but batch_sizes names {len(sizes)}"
+            raise make_suspect_error(path, message)
     mode = _require(path, meta, "equality_mode", str)
     if mode not in MODES:
         raise make_suspect_error(path, f"equality_mode is {mode!r}; known: {', '.join(MODES)}")

@@ -65,11 +65,8 @@ class Rule:
     @property
     def stated(self) -> dict[str, Any]:
         """The keys that can contradict each other, with their values."""
-        found = {
-            "comparison": (self.checks, self.ignore),
-            "optional": self.optional,
-            "blind": self.blind,
-        }
+        comparison = (self.checks, self.ignore)
+        found = {"comparison": comparison, "optional": self.optional, "blind": self.blind}
         return {key: value for key, value in found.items() if value not in (None, "", (None, ""))}
 
 
@@ -149,20 +146,17 @@ def _fill_members(check: Check, glob: str, name: str) -> Check:
     """Put what `*` stands for in a tensor's name into the names of the measures' other tensors."""
     before, _, after = glob.partition("*")
     star = name[len(before) : len(name) - len(after)]
+
+    def fill(value: Any) -> Any:
+        if isinstance(value, list):
+            return [fill(one) for one in value]
+        return value.replace("*", star) if isinstance(value, str) else value
+
     measures = {
-        key: {
-            setting: _replace_star(value, star) if setting in MEASURES[key].members else value
-            for setting, value in settings.items()
-        }
+        key: {n: fill(v) if n in MEASURES[key].members else v for n, v in settings.items()}
         for key, settings in check.measures.items()
     }
     return replace(check, measures=measures)
-
-
-def _replace_star(value: Any, star: str) -> Any:
-    if isinstance(value, list):
-        return [_replace_star(one, star) for one in value]
-    return value.replace("*", star) if isinstance(value, str) else value
 
 
 def _find_clash(globs: Mapping[str, Rule], own: Rule | None) -> Iterator[str]:
@@ -253,8 +247,7 @@ def _find_measure_problems(
                     yield rules.make_problem(f"case {case!r}: {key} of {name!r} {problem}", rule)
             for member in _list_names(check):
                 if member not in resolved or resolved[member].ignore or member == name:
-                    message = f"case {case!r}: a measure of {name!r} names {member!r}, which "
-                    message += "is ignored" if member in resolved else "has no reference"
-                    if member == name:
-                        message = f"case {case!r}: a measure of {name!r} names the tensor itself"
+                    reason = "is ignored" if member in resolved else "has no reference"
+                    what = f"{member!r}, which {reason}" if member != name else "the tensor itself"
+                    message = f"case {case!r}: a measure of {name!r} names {what}"
                     yield rules.make_problem(message, rule)

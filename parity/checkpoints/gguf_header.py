@@ -82,10 +82,14 @@ def read_tensor_infos(data: bytes) -> list[TensorInfo]:
         at = end
     found = []
     for _ in range(min(tensors, len(data))):
-        info, at = _read_info(data, at)
-        found.append(info)
+        name, at = _read_text(data, at)
+        (count,) = struct.unpack_from("<I", data, at)
+        dims = struct.unpack_from(f"<{min(count, len(data))}Q", data, at + 4)
+        kind, offset = struct.unpack_from("<IQ", data, at + 4 + 8 * count)
+        at += 16 + 8 * count
+        found.append(TensorInfo(name, kind, dims, offset))
     start = -(-at // max(alignment, 1)) * max(alignment, 1)
-    return [info._replace(start=start + info.start) for info in found]
+    return [info._replace(start=start + info.start) for info in found]  # they count from the data
 
 
 def _walk_pairs(data: bytes) -> Iterator[tuple[str, int, int, int]]:
@@ -98,15 +102,6 @@ def _walk_pairs(data: bytes) -> Iterator[tuple[str, int, int, int]]:
         end = _skip_value(data, at + 4, kind, 0)
         yield key, kind, at + 4, end
         at = end
-
-
-def _read_info(data: bytes, at: int) -> tuple[TensorInfo, int]:
-    """Read an info, whose offset still counts from the data, and where the next one begins."""
-    name, at = _read_text(data, at)
-    (count,) = struct.unpack_from("<I", data, at)
-    dims = struct.unpack_from(f"<{min(count, len(data))}Q", data, at + 4)
-    kind, offset = struct.unpack_from("<IQ", data, at + 4 + 8 * count)
-    return TensorInfo(name, kind, dims, offset), at + 16 + 8 * count
 
 
 def _read_text(data: bytes, at: int) -> tuple[str, int]:

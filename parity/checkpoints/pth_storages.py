@@ -47,11 +47,7 @@ class _Mark:
 
 _MAPPINGS = ("collections.OrderedDict", "builtins.dict", "__builtin__.dict")
 _CONSTANTS: dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "MARK": _Mark}
-_EMPTY_CONTAINERS: dict[str, Callable[[], Any]] = {
-    "EMPTY_DICT": dict,
-    "EMPTY_LIST": list,
-    "EMPTY_TUPLE": tuple,
-}
+_EMPTY: dict[str, type[Any]] = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple}
 _SHORT_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 #: Opcodes that push their argument, without the width that their names end with.
 _PUSHED = (
@@ -84,8 +80,8 @@ class _PickleMachine:
     def step(self, name: str, arg: Any) -> None:
         if name in _CONSTANTS:
             self.stack.append(_CONSTANTS[name])
-        elif name in _EMPTY_CONTAINERS:
-            self.stack.append(_EMPTY_CONTAINERS[name]())
+        elif name in _EMPTY:
+            self.stack.append(_EMPTY[name]())
         elif name in _SHORT_TUPLES:
             self.stack.append(tuple(self.pop_last(_SHORT_TUPLES[name])))
         elif name.removeprefix("SHORT_").rstrip("0123456789") in _PUSHED:
@@ -122,15 +118,6 @@ class _PickleMachine:
         empty = str(call) in _MAPPINGS and not args
         self.stack.append({} if empty else PickledCall(call, tuple(args)))
 
-    def push_persistent(self, _arg: Any) -> None:
-        self.stack.append(PickledCall(None, tuple(self.stack.pop())))
-
-    def push_tuple(self, _arg: Any) -> None:
-        self.stack.append(tuple(self.pop_marked()))
-
-    def extend(self, items: list[Any]) -> None:
-        self.stack[-1].extend(items)
-
     def update(self, items: list[Any]) -> None:
         self.stack[-1].update(zip(items[::2], items[1::2], strict=True))
 
@@ -140,10 +127,10 @@ _ACTIONS: dict[str, Callable[[_PickleMachine, Any], Any]] = {
     **dict.fromkeys(("REDUCE", "NEWOBJ"), _PickleMachine.push_call),
     # State, such as a module's _metadata, changes no tensor.
     "BUILD": lambda machine, _: machine.stack.pop(),
-    "BINPERSID": _PickleMachine.push_persistent,
-    "TUPLE": _PickleMachine.push_tuple,
-    "APPEND": lambda machine, _: machine.extend(machine.pop_last(1)),
-    "APPENDS": lambda machine, _: machine.extend(machine.pop_marked()),
+    "BINPERSID": lambda m, _: m.stack.append(PickledCall(None, tuple(m.stack.pop()))),
+    "TUPLE": lambda m, _: m.stack.append(tuple(m.pop_marked())),
+    "APPEND": lambda m, _: (items := m.pop_last(1), m.stack[-1].extend(items)),
+    "APPENDS": lambda m, _: (items := m.pop_marked(), m.stack[-1].extend(items)),
     "SETITEM": lambda machine, _: machine.update(machine.pop_last(2)),
     "SETITEMS": lambda machine, _: machine.update(machine.pop_marked()),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -14,8 +15,6 @@ from parity.tensors import FormatError, npy, safetensors
 from parity.tensors import bin as bin_codec
 from parity.tensors.compare import compare
 from parity.tensors.stored import StoredTensor
-
-_CHUNK_SIZE = 1 << 20
 
 
 def compare_trees(before: Path, after: Path) -> TreeDrift:
@@ -49,7 +48,7 @@ def _compare_file(
     left, right = (None if old is None else before / path), (None if new is None else after / path)
     details: dict[str, Any] = {}
     try:
-        if left and right and old == new and _has_same_bytes(left, right):
+        if left and right and old == new and filecmp.cmp(left, right, shallow=False):
             return None
     except OSError as error:
         details = {"note": f"cannot be read: {error.strerror}"}
@@ -59,14 +58,6 @@ def _compare_file(
         elif path.endswith(".json") and left and right:
             details = compare_json_files(left, right)
     return FileDrift(path=path, before=old, after=new, **details)
-
-
-def _has_same_bytes(first: Path, second: Path) -> bool:
-    with first.open("rb", buffering=0) as left, second.open("rb", buffering=0) as right:
-        while (chunk := left.read(_CHUNK_SIZE)) == right.read(_CHUNK_SIZE):
-            if not chunk:
-                return True
-    return False
 
 
 MAX_BYTES = 8 * 2**20  # A larger JSON file is not parsed

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 
 from parity.bundle.yaml_reader import Node, Reader, YamlReader
 from parity.lockfile.contents import EXTRA_LOCK_KEYS, LOCK_KEYS, Locked
@@ -10,22 +12,23 @@ from parity.lockfile.contents import EXTRA_LOCK_KEYS, LOCK_KEYS, Locked
 
 def read_locked(yaml_reader: YamlReader, node: Node, what: str) -> Locked:
     """Return what ``bump`` wrote of a bundle's archive and of its extra files."""
-    readers: dict[str, Reader] = {key: _make_lock_reader(form) for key, form in LOCK_KEYS.items()}
-    readers["extra"] = _read_extra_locks
+    return _read_lock(yaml_reader, node, what, LOCK_KEYS, extra=_read_extra_locks)
+
+
+def _read_lock(
+    yaml_reader: YamlReader, node: Node, what: str, keys: Iterable[str], **more: Reader
+) -> Locked:
+    readers = {**{key: _make_lock_reader(LOCK_KEYS[key]) for key in keys}, **more}
     values, entries = yaml_reader.read_record(node, what, readers, required=("sha256",))
     places = {key: yaml_reader.locate(value) for key, (_, value) in entries.items()}
     return Locked(**{"sha256": "", **values}, where=places)
 
 
 def _read_extra_locks(yaml_reader: YamlReader, node: Node, what: str) -> dict[str, Locked]:
-    readers = {key: _make_lock_reader(LOCK_KEYS[key]) for key in EXTRA_LOCK_KEYS}
     locks = {}
     for name, (_, value) in yaml_reader.read_mapping(node, what).items():
-        own = f"{name!r:.60} of {what}"
-        values, entries = yaml_reader.read_record(value, own, readers, required=("sha256",))
-        places = {key: yaml_reader.locate(one) for key, (_, one) in entries.items()}
-        where = {"sha256": yaml_reader.locate(value), **places}
-        locks[name] = Locked(**{"sha256": "", **values}, where=where)
+        lock = _read_lock(yaml_reader, value, f"{name!r:.60} of {what}", EXTRA_LOCK_KEYS)
+        locks[name] = replace(lock, where={"sha256": yaml_reader.locate(value), **lock.where})
     return locks
 
 

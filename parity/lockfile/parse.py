@@ -9,7 +9,14 @@ from pathlib import Path
 
 from parity.bundle.tolerances import MAX_TOLERANCE, MEASURES, TOLERANCES
 from parity.bundle.yaml_nodes import MAX_TEXT, compose
-from parity.bundle.yaml_reader import Node, Reader, YamlReader, describe, make_list_reader
+from parity.bundle.yaml_reader import (
+    Node,
+    Reader,
+    YamlReader,
+    describe,
+    make_list_reader,
+    make_string_reader,
+)
 from parity.errors import ConfigError, Location, Problem
 from parity.lockfile.contents import Bundle, Dump, ExtraFile, Lockfile
 from parity.lockfile.dump_settings import read_dumps
@@ -242,16 +249,12 @@ def _read_case_bounds(yaml_reader: YamlReader, node: Node, what: str) -> dict[st
     return bounds
 
 
-def _read_suite(yaml_reader: YamlReader, node: Node, what: str) -> str:
-    return yaml_reader.read_string(node, what, "|".join(SUITES), f"one of {', '.join(SUITES)}")
-
-
 #: Keys of a bundle, and what reads each; the JSON schema has them in this order.
 BUNDLE_KEYS: dict[str, Reader] = {
     "why": YamlReader.read_string,
     "source": _read_source,
     "mirrors": make_list_reader(_read_mirror),
-    "suite": _read_suite,
+    "suite": make_string_reader("|".join(SUITES), f"one of {', '.join(SUITES)}"),
     "manifest": _read_manifest,
     "cases": _read_claims,
     "extra-files": _read_extra_files,
