@@ -19,6 +19,8 @@ MODES: tuple[EqualityMode, ...] = ("ORDER", "SET", "SUBSET")
 #: A `meta.json` contains the items of its case as text.
 MAX_JSON = 256 * 2**20
 _BATCH = re.compile(r"batch_([0-9]{4,9})\.bin")
+#: How llama.cpp and the Hub's libraries name the parts of a checkpoint; not more than 9,999.
+_PART = re.compile(r"(.+)-([0-9]{5})-of-(0[0-9]{4})(\.[a-z]+)")
 _NEAR_BATCH = re.compile(r"batch[-_. ]{0,2}([0-9]{1,20})\.bin", re.IGNORECASE)
 
 
@@ -115,6 +117,19 @@ def _is_batch_name(name: str) -> bool:
     match = _BATCH.fullmatch(name)
     # More zeros than necessary would give one batch two names.
     return match is not None and name == f"batch_{int(match[1]):04}.bin"
+
+
+def list_parts(checkpoint: Path) -> tuple[Path, ...]:
+    """Return the files that a checkpoint must have: `a-00002-of-00003.gguf` is one of three.
+
+    Any of them names all; another name is a file by itself. The files may be missing.
+    """
+    match = _PART.fullmatch(checkpoint.name)
+    count = int(match[3]) if match else 1
+    if not match or not 0 < int(match[2]) <= count:
+        return (checkpoint,)
+    names = (f"{match[1]}-{n:05}-of-{count:05}{match[4]}" for n in range(1, count + 1))
+    return tuple(checkpoint.with_name(name) for name in names)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from parity.bundle.checkpoint_parts import list_parts
 from parity.bundle.document import read_manifest_file
+from parity.bundle.layout import list_parts
 from parity.bundle.manifest_outputs import add_outputs
 from parity.bundle.manifest_reader import COMPARISON, Item, is_present
 from parity.bundle.stages import read_stages

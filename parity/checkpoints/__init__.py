@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from parity.bundle.checkpoint_parts import list_parts
+from parity.bundle.layout import list_parts
 from parity.checkpoints import gguf_header, pth_storages
 from parity.checkpoints.location import StorageLocation, parse_record, read_recorded
 

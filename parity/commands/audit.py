@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from parity.commands.selection import choose_bundles, handle_each
+from parity.commands.fetch import handle_each
+from parity.commands.selection import choose_bundles
 from parity.errors import EXIT_CODES, ConfigError, ErrorKind, Problem
 from parity.github import choose_program
 from parity.lab.audits.isolated import audit_in_subprocess, print_cases, print_reader

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from parity.commands.selection import handle_each
+from parity.commands.fetch import handle_each
 from parity.drift import BundleDrift
 from parity.errors import ConfigError, FetchError, ParityError, Problem, ReferenceSuspectError
 from parity.lab.audits.isolated import audit_before_lock
@@ -14,7 +14,7 @@ from parity.lockfile import Bundle, Locked, load
 from parity.lockfile.edit import EntryChange, apply_changes
 from parity.lockfile.source_rules import find_source_problem, is_local
 from parity.lockfile.write import read_unchanged, rewrite
-from parity.reports import drift_text
+from parity.reports import drift_console, drift_text
 from parity.reports.console import RunConsole
 from parity.store import remote_metadata, sources
 from parity.store.download import add_bundle_name
@@ -106,7 +106,7 @@ def _bump_bundle(
     elif bundle.locked.sha256 != locked.sha256:
         before = load_earlier(bundle, store, options.folder, console, offline=options.offline)
     drift = compute_drift(bundle.id, before, BundleState(locked, fetched))
-    for line in drift_text.format_lines(drift):
+    for line in drift_console.format_lines(drift):
         console.print_line(line)
     if drift.verdict != "same":
         manifest = build_options(bundle, options).get("manifest")
@@ -146,7 +146,7 @@ def _print_summary(
         f"wrote {format_path(options.lockfile)}",
         "",
         "--- commit message ---",
-        *drift_text.format_commit_message(drifts),
+        *drift_console.format_commit_message(drifts),
         "--- for the pull request ---",
         *(line for drift in drifts for line in drift_text.format_markdown(drift)),
         "---",

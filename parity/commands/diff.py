@@ -7,7 +7,7 @@ from pathlib import Path
 
 from parity.errors import ConfigError, Location, Problem
 from parity.lockfile import Bundle, Dump, load
-from parity.reports import drift_text
+from parity.reports import drift_console, drift_text
 from parity.reports.console import RunConsole
 from parity.reports.markdown import escape_markdown
 from parity.store.remote_metadata import measure
@@ -39,7 +39,7 @@ def diff(options: DiffOptions, console: RunConsole) -> int:
     after = _load_after(options, store, console)
     before = _load_before(options, store, console)
     drift = bundle_states.compute_drift(options.bundle, before, after)
-    format_lines = drift_text.format_markdown if options.markdown else drift_text.format_lines
+    format_lines = drift_text.format_markdown if options.markdown else drift_console.format_lines
     for line in format_lines(drift):
         console.print_line(line)
     weaker = bundle_states.list_weaker_checks(before, after, options)

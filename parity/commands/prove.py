@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from parity.commands.selection import choose_bundles, handle_each
+from parity.commands.fetch import handle_each
+from parity.commands.selection import choose_bundles
 from parity.diagnose import name_no_alternatives
 from parity.errors import ErrorKind, ParityError
 from parity.lab import resolve_hook

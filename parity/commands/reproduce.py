@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from parity.bundle.checkpoint_parts import list_parts
+from parity.bundle.layout import list_parts
 from parity.checkpoints.hexdump import find_spans, format_hex
 from parity.commands import show
 from parity.errors import ConfigError, ParityError, Problem

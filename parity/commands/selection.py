@@ -1,12 +1,11 @@
-"""The bundles of a command line: chosen, prepared, and handled one by one."""
+"""The bundles of a command line: chosen and prepared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from parity.errors import ErrorKind, ParityError, exit_code_of
 from parity.lockfile import Bundle, Lockfile, load
-from parity.reports.console import RunConsole, print_error
+from parity.reports.console import RunConsole
 from parity.verify import selection
 from parity.verify.options import Options, VerifyOptions
 from parity.verify.prepare import PreparationError, PreparedBundle, prepare_bundle
@@ -45,20 +44,3 @@ def prepare_bundles(
 def list_ready(prepared: Iterable[PreparedBundle | PreparationError]) -> list[PreparedBundle]:
     """Return the bundles that could be prepared."""
     return [entry for entry in prepared if isinstance(entry, PreparedBundle)]
-
-
-def handle_each(bundles: Iterable[Bundle], handle: Callable[[Bundle], ErrorKind | None]) -> int:
-    """Handle every bundle; print its error, which does not stop the others.
-
-    ``handle`` returns the kind of an error that it has printed itself. Return the exit code of the
-    most severe error, 0 without one.
-    """
-    kinds: list[ErrorKind] = []
-    for bundle in bundles:
-        try:
-            kind = handle(bundle)
-        except ParityError as error:
-            print_error(error)
-            kind = error.kind
-        kinds += [kind] if kind else []
-    return exit_code_of(kinds)

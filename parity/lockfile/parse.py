@@ -18,9 +18,8 @@ from parity.bundle.yaml_reader import (
     make_string_reader,
 )
 from parity.errors import ConfigError, Location, Problem
-from parity.lockfile.contents import Bundle, Dump, ExtraFile, Lockfile
+from parity.lockfile.contents import Bundle, Dump, ExtraFile, Lockfile, read_locked
 from parity.lockfile.dump_settings import read_dumps
-from parity.lockfile.locks import read_locked
 from parity.lockfile.source_rules import find_source_problem, is_local, sanitize_secrets
 from parity.text import format_path
 

@@ -1,4 +1,4 @@
-"""Changes of a bundle as a table for the console, one in Markdown, and a commit message.
+"""Changes of a bundle as rows of a table, and as one in Markdown.
 
 Names come from a bundle that nobody has reviewed yet, so all of them are sanitized.
 """
@@ -11,13 +11,13 @@ from typing import NamedTuple
 from parity.drift.changes import BundleDrift, FileDrift, LoaderDrift, TensorDrift
 from parity.lockfile import Locked
 from parity.reports.markdown import format_cell
-from parity.text import align_columns, format_count, sanitize
+from parity.text import format_count, sanitize
 
 #: Rows of a table; the others are counted.
 MAX_ROWS = 60
 _MAX_NAME, _MAX_CELL, _MAX_SIZES, _MAX_KEYS = 120, 60, 8, 5
 _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
-_COLUMNS = ("what", "before", "after", "changed", "max |Δ|", "max ULP")
+COLUMNS = ("what", "before", "after", "changed", "max |Δ|", "max ULP")
 _VERDICT_TEXT = {
     "first": "locked for the first time",
     "same": "the same archive",
@@ -47,47 +47,21 @@ def format_headline(drift: BundleDrift) -> str:
     return text
 
 
-def format_lines(drift: BundleDrift) -> list[str]:
-    """Return all changes as lines for the console."""
-    locks = [(key, before, "->", after) for key, before, after in _list_lock_rows(drift)]
-    found = [format_headline(drift), *(f"  {line}" for line in align_columns(locks))]
-    if drift.missing:
-        found.append(f"  {sanitize(_explain_missing(drift), 500)}")
-    if table := list_rows(drift):
-        cells = [_COLUMNS, *((f"{row.sign} {row.what}", *row[2:]) for row in table[:MAX_ROWS])]
-        found += ["", *(f"  {line}" for line in align_columns(cells))]
-        found += [f"  {rest}" for rest in _format_rest(table)]
-    return found
-
-
 def format_markdown(drift: BundleDrift) -> list[str]:
     """Return all changes as lines of Markdown for a pull request."""
     name, _, rest = format_headline(drift).partition(": ")
     found = [f"### {format_cell(name)}: {rest}", "", "| | before | after |", "|---|---|---|"]
-    for key, before, after in _list_lock_rows(drift):
+    for key, before, after in list_lock_rows(drift):
         found.append(f"| {key} | {format_cell(before)} | {format_cell(after)} |")
     if drift.missing:
-        found += ["", format_cell(_explain_missing(drift), 500)]
+        found += ["", format_cell(explain_missing(drift), 500)]
     if table := list_rows(drift):
-        heads = " | ".join(column.replace("|", r"\|") for column in _COLUMNS)
+        heads = " | ".join(column.replace("|", r"\|") for column in COLUMNS)
         found += ["", f"| | {heads} |", "|---|---|---|---|---|--:|--:|"]
         for row in table[:MAX_ROWS]:
             cells = ["|", row.sign, *(format_cell(cell) for cell in row[1:]), ""]
             found.append(" | ".join(cells)[2:].rstrip())
-        found += [line for rest in _format_rest(table) for line in ("", rest)]
-    return found
-
-
-def format_commit_message(drifts: Sequence[BundleDrift]) -> list[str]:
-    """Return a commit message: a subject, and for each bundle a stable machine-readable line."""
-    first = all(drift.verdict == "first" for drift in drifts)
-    verb = "Lock" if first else "Re-pin"
-    what = drifts[0].bundle if len(drifts) == 1 else f"{len(drifts)} bundles"
-    found = [f"{verb} {what}", ""]
-    for drift in drifts:
-        before = f"sha256:{drift.before.sha256}" if drift.before else "none"
-        found.append(f"{drift.bundle} {before} -> sha256:{drift.after.sha256}")
-    found += ["", *(format_headline(drift) for drift in drifts)]
+        found += [line for rest in format_rest(table) for line in ("", rest)]
     return found
 
 
@@ -162,7 +136,7 @@ def _choose_sign(before: object, after: object) -> str:
     return "+" if before is None else "-" if after is None else "~"
 
 
-def _list_lock_rows(drift: BundleDrift) -> list[tuple[str, str, str]]:
+def list_lock_rows(drift: BundleDrift) -> list[tuple[str, str, str]]:
     """Return key, old value and new value of everything that the two locks state."""
     before, after = _describe_lock(drift.before), _describe_lock(drift.after)
     return [(key, before.get(key, "-"), after.get(key, "-")) for key in {**before, **after}]
@@ -182,10 +156,12 @@ def _describe_lock(locked: Locked | None) -> dict[str, str]:
     }
 
 
-def _explain_missing(drift: BundleDrift) -> str:
+def explain_missing(drift: BundleDrift) -> str:
+    """Explain why only the locks are compared."""
     return f"the old bundle is not available, so only the locks are compared: {drift.missing}"
 
 
-def _format_rest(table: Sequence[Row]) -> list[str]:
+def format_rest(table: Sequence[Row]) -> list[str]:
+    """Return a line with the number of rows that are not listed, if there are any."""
     more = len(table) - MAX_ROWS
     return [f"and {format_count(more, 'more rows')}"] if more > 0 else []

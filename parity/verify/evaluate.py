@@ -24,8 +24,8 @@ from parity.tensors import FormatError
 from parity.tensors.compare import compare
 from parity.text import format_count
 from parity.verify import outcomes
-from parity.verify.claims import mark_unclaimed
 from parity.verify.prepare import PreparedBundle
+from parity.verify.selection import mark_unclaimed
 
 _NOT_DETERMINISTIC = "the port is not deterministic (--repeat)"
 

@@ -24,7 +24,7 @@ from parity.reports.console import RunConsole
 from parity.results import BundleResult, CaseResult, Finding
 from parity.store.store import Store
 from parity.suites.base import Case
-from parity.verify import claims, fixture_aliases
+from parity.verify import fixture_aliases, selection
 from parity.verify.evaluate import CaseEvaluator
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparedBundle
@@ -70,7 +70,7 @@ def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext)
         _remove_green_dumps(context.outputs / prepared.bundle.id, cases)
     run = {case.case for case in cases}
     rest = [
-        CaseResult(bundle=base.bundle, case=name, verdict="skipped", reason=claims.REASON)
+        CaseResult(bundle=base.bundle, case=name, verdict="skipped", reason=selection.REASON)
         for name in prepared.unclaimed
         if name not in run
     ]

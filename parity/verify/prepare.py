@@ -24,7 +24,7 @@ from parity.suites.bundle_files import find_unread
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.elements import resolve_close
 from parity.text import format_count
-from parity.verify import claims, selection
+from parity.verify import selection
 from parity.verify.options import Options, VerifyOptions
 
 
@@ -79,7 +79,7 @@ def _prepare(
     suite_options = build_options(bundle, options)
     cases = read_cases(bundle, chosen, fetched.path, suite_options)
     bounds = _tighten_bounds(bundle, cases, chosen)
-    claimed = claims.select_claimed(bundle, [case.id for case in cases])
+    claimed = selection.select_claimed(bundle, [case.id for case in cases])
     selected = [c for c in cases if selection.is_selected(options.cases, bundle.id, c.id)]
     _check_names(bundle, cases)
     if bundle.manifest:

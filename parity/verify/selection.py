@@ -1,16 +1,24 @@
-"""Select the bundles and cases of a command line."""
+"""Select the bundles and cases of a command line, and those that an entry's `cases` claims.
+
+What is not claimed decides nothing.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 
 from parity.errors import ConfigError, Location, Problem
-from parity.known_failures import match_glob
+from parity.known_failures import match_glob, parse_known_failures
 from parity.lockfile import Bundle, Lockfile
+from parity.results import CaseResult, Finding
 from parity.text import format_path, join_limited
 
 _MAX_EXAMPLES = 20
+REASON = "not claimed"
+UNCLAIMED = f"{REASON}; the verdict would be "  # Begins the reason of a case that was run
+_MAX_LISTED = 5
 
 
 def select_bundles(lock: Lockfile, ids: Sequence[str], globs: Sequence[str] = ()) -> list[Bundle]:
@@ -102,3 +110,58 @@ def _split_glob(glob: str) -> tuple[str, str]:
     """Split ``bundle/case``; a glob without a slash is a case of any bundle."""
     bundle, slash, case = glob.partition("/")
     return (bundle, case) if slash else ("*", glob)
+
+
+def find_claimed(globs: Sequence[str], ids: Iterable[str]) -> frozenset[str]:
+    """Return the claimed cases: all where there is no glob; ``!`` excludes."""
+
+    def is_claimed(case: str) -> bool:
+        return match_globs(globs, lambda glob: match_glob(glob, case))
+
+    return frozenset(filter(is_claimed, ids))
+
+
+def select_claimed(bundle: Bundle, ids: Collection[str]) -> frozenset[str]:
+    """Return the cases that the entry claims.
+
+    Raises:
+        ConfigError: A glob matches no case, nothing is claimed, or a known failure is for cases
+            that are not claimed.
+    """
+    claimed = find_claimed(bundle.cases, ids)
+    where = bundle.where.get("cases")
+    known = join_limited(list(ids), _MAX_LISTED)
+    texts = [
+        f"cases of {bundle.id!r}: {glob!r} matches no case; cases: {known}"
+        for glob in bundle.cases
+        if not any(match_glob(glob.removeprefix("!"), case) for case in ids)
+    ]
+    problems = [Problem("names-nothing", text, where) for text in texts]
+    if not claimed and not problems:
+        message = f"cases of {bundle.id!r} claims no case, so that nothing would be verified"
+        problems.append(Problem("names-nothing", message, where))
+    for failure in parse_known_failures(bundle.known_failures, ids):
+        matching = [case for case in ids if failure.match_case(case)]
+        if matching and not claimed.intersection(matching):
+            message = (
+                f"known failure {failure.text!r} is for {join_limited(matching, _MAX_LISTED)}, "
+                f"which {bundle.id!r} does not claim; remove it, or claim the case"
+            )
+            where = bundle.where.get("known-failures")
+            problems.append(Problem("names-nothing", message, where))
+    if problems:
+        raise ConfigError(*problems)
+    return claimed
+
+
+def mark_unclaimed(result: CaseResult) -> CaseResult:
+    """Return the result of a case that was run for information: its errors are notices."""
+
+    def lower(finding: Finding) -> Finding:
+        if finding.level == "notice":
+            return finding
+        return replace(finding, level="notice", message=f"{REASON}: {finding.message}")
+
+    findings = tuple(map(lower, result.findings))
+    reason = f"{UNCLAIMED}{result.verdict}"
+    return replace(result, verdict="skipped", reason=reason, findings=findings)

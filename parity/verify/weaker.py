@@ -12,8 +12,8 @@ from parity.bundle.tolerances import tighten
 from parity.lockfile import Bundle
 from parity.suites.base import Case
 from parity.text import format_count, join_limited
-from parity.verify.claims import find_claimed
 from parity.verify.prepare import get_suite
+from parity.verify.selection import find_claimed
 
 _MAX_LISTED = 5
 #: Text before the names of what is checked less, and after them.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parity.bundle.checkpoint_parts import list_parts
+from parity.bundle.layout import list_parts
 
 ALL = tuple(f"a-{n:05}-of-00003.gguf" for n in (1, 2, 3))
 

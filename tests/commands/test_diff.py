@@ -24,7 +24,7 @@ from parity.errors import ConfigError
 from parity.items.checks import BatchPosition
 from parity.lockfile import Locked
 from parity.port.process import NotStartedError, ProcessResult
-from parity.reports import drift_text
+from parity.reports import drift_console, drift_text
 from parity.store import disk
 from parity.verify import bundle_states
 from tests.support.trees import Files, encode_f32, encode_json, pack_files
@@ -424,7 +424,7 @@ def squeezed(text: str) -> list[list[str]]:
 def test_everything_that_can_change_has_its_words() -> None:
     drift = BundleDrift(bundle="a", before=LOCK, after=NEXT, trees=TREES)
 
-    lines = drift_text.format_lines(drift)
+    lines = drift_console.format_lines(drift)
 
     assert squeezed("\n".join(lines)) == squeezed(WORDS)
     table = [line for line in lines if line.startswith(("  ~", "  +", "  -"))]
@@ -435,7 +435,7 @@ def test_long_tables_are_cut_with_a_count() -> None:
     files = tuple(FileDrift(path=f"{n}.txt", before=1, after=2) for n in range(63))
     drift = BundleDrift(bundle="a", before=LOCK, after=NEXT, trees=TreeDrift(files=files))
 
-    lines, markdown = drift_text.format_lines(drift), drift_text.format_markdown(drift)
+    lines, markdown = drift_console.format_lines(drift), drift_text.format_markdown(drift)
 
     assert lines[-1] == "  and 3 more rows"
     assert markdown[-2:] == ["", "and 3 more rows"]
@@ -470,7 +470,10 @@ def test_hostile_names_are_harmless_in_both(monkeypatch: pytest.MonkeyPatch) -> 
         bundle="a", before=LOCK, after=NEXT, trees=TreeDrift(files=(file,)), missing=HOSTILE
     )
 
-    console, markdown = "\n".join(drift_text.format_lines(drift)), drift_text.format_markdown(drift)
+    console, markdown = (
+        "\n".join(drift_console.format_lines(drift)),
+        drift_text.format_markdown(drift),
+    )
 
     assert not any(char in console + "".join(markdown) for char in "\x1b\u202e\r")
     assert "::error" not in console + "".join(markdown)
@@ -486,7 +489,7 @@ def test_a_message_for_several_bundles() -> None:
     first = BundleDrift(bundle="a", before=None, after=LOCK)
     second = BundleDrift(bundle="b", before=LOCK, after=NEXT)
 
-    assert drift_text.format_commit_message([first, second]) == [
+    assert drift_console.format_commit_message([first, second]) == [
         "Re-pin 2 bundles",
         "",
         f"a none -> sha256:{'a' * 64}",
@@ -495,4 +498,4 @@ def test_a_message_for_several_bundles() -> None:
         "a: locked for the first time",
         "b: changed",
     ]
-    assert drift_text.format_commit_message([first])[0] == "Lock a"
+    assert drift_console.format_commit_message([first])[0] == "Lock a"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parity.bundle.checkpoint_parts import list_parts
+from parity.bundle.layout import list_parts
 from parity.lab.audits.compare_reference import DerivedTensor, UnderivableError, UnreadableError
 from parity.lab.libraries import import_library
 

@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from parity.bundle.checkpoint_parts import list_parts
-from parity.bundle.layout import read_json, read_names
+from parity.bundle.layout import list_parts, read_json, read_names
 from parity.errors import Problem, ReferenceSuspectError
 from parity.lab.audits import official_readers, onnx_outputs, unused_bytes
 from parity.lab.audits.compare_reference import (

@@ -9,7 +9,7 @@ from typing import Literal
 
 from parity.results import VERIFIED, BundleResult, CaseResult, Report
 from parity.text import sanitize_message
-from parity.verify.claims import UNCLAIMED
+from parity.verify.selection import UNCLAIMED
 
 Tone = Literal["good", "mild", "bad", "dead", "none"]
 

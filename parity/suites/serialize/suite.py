@@ -10,8 +10,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from parity.bundle.checkpoint_parts import list_parts
-from parity.bundle.layout import describe_nesting, make_suspect_error, read_json, read_names
+from parity.bundle.layout import (
+    describe_nesting,
+    list_parts,
+    make_suspect_error,
+    read_json,
+    read_names,
+)
 from parity.bundle.tolerances import Tolerances, find_tolerance_problems
 from parity.checkpoints.location import read_stored_dtypes
 from parity.errors import DumpError, Problem, ReferenceSuspectError

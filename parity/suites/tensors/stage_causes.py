@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from parity.bundle.checkpoint_parts import list_parts
+from parity.bundle.layout import list_parts
 from parity.tensors.folder import list_tensors
 from parity.text import align_columns, format_count
 

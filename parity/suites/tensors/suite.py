@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from parity.bundle import manifest
-from parity.bundle.checkpoint_parts import list_parts
+from parity.bundle.layout import list_parts
 from parity.bundle.reader_record import read_record
 from parity.bundle.tensor_case import TensorCase
 from parity.bundle.tensor_rules import Rule

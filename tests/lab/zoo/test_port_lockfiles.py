@@ -13,7 +13,7 @@ import pytest
 
 from parity import known_failures
 from parity.lockfile import load
-from parity.verify.claims import select_claimed
+from parity.verify.selection import select_claimed
 
 ROOT = Path(__file__).parents[3]
 PORTS = ROOT / "tests" / "ports"
