@@ -26,7 +26,7 @@ from parity.verify.options import (
     SUMMARIES,
     ReportOptions,
     VerifyOptions,
-    option,
+    declare,
 )
 
 #: File name of the plan, written by ``plan`` and read by ``merge``.
@@ -41,7 +41,7 @@ _MAX_MINUTES = 100_000.0
 class StepOptions:
     """The command line of ``action``."""
 
-    step: str = option("", "the step", choices=("prepare", "verify", "plan", "merge"))
+    step: str = declare("", "the step", choices=("prepare", "verify", "plan", "merge"))
 
 
 @dataclass(frozen=True, kw_only=True)

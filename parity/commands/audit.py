@@ -21,7 +21,7 @@ from parity.reports.console import RunConsole
 from parity.results import BundleResult, CaseResult, Report
 from parity.verify import publish
 from parity.verify.environment import collect_environment
-from parity.verify.options import BundleOptions, option
+from parity.verify.options import BundleOptions, declare
 from parity.verify.prepare import build_options, fetch_bundle
 
 
@@ -29,7 +29,7 @@ from parity.verify.prepare import build_options, fetch_bundle
 class AuditOptions(BundleOptions):
     """The command line of ``audit``; ``report_dir`` gets a folder for each reference reader."""
 
-    report_dir: Path | None = option(
+    report_dir: Path | None = declare(
         "--report-dir DIR", "write a report of each reference reader there, for `scoreboard`", None
     )
 

@@ -29,7 +29,7 @@ from parity.suites import find_suite
 from parity.text import format_path
 from parity.verify import publish, selection
 from parity.verify.bundle_states import BundleState, compute_drift, load_earlier
-from parity.verify.options import BundleOptions, flag, option
+from parity.verify.options import BundleOptions, declare, declare_flag
 from parity.verify.prepare import build_options
 
 EXIT_NEWER = 10  # Exit code where something newer exists
@@ -39,16 +39,20 @@ EXIT_NEWER = 10  # Exit code where something newer exists
 class BumpOptions(BundleOptions):
     """The command line of ``bump``; its help describes each option."""
 
-    to: str | None = option("--to REF", "lock this ref or commit of an hf:// source", None)
-    source: str | None = option(
+    to: str | None = declare("--to REF", "lock this ref or commit of an hf:// source", None)
+    source: str | None = declare(
         "--source URL", "lock from this URL, and write it as the source", None
     )
-    from_file: Path | None = option(
+    from_file: Path | None = declare(
         "--from-file TAR", "lock this file, without network access", None
     )
-    check: bool = flag("--check", "only report whether something newer exists (exit code 10)")
-    download: bool = flag("--download", "with --check: download where the host states no digest")
-    accept_audit: bool = flag("--accept-audit", "update the lock even if the audit fails")
+    check: bool = declare_flag(
+        "--check", "only report whether something newer exists (exit code 10)"
+    )
+    download: bool = declare_flag(
+        "--download", "with --check: download where the host states no digest"
+    )
+    accept_audit: bool = declare_flag("--accept-audit", "update the lock even if the audit fails")
 
     @property
     def folder(self) -> Path:

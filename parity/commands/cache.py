@@ -19,7 +19,7 @@ from parity.store.entries import StoreEntry
 from parity.store.paths import StorePaths
 from parity.store.store import Store
 from parity.text import format_count, sanitize
-from parity.verify.options import option, parse_size
+from parity.verify.options import declare, parse_size
 
 _AGE = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -38,26 +38,26 @@ def parse_age(text: str) -> float:
 class CacheOptions:
     """The command line of ``cache``."""
 
-    action: Literal["ls", "verify", "gc"] = option(
+    action: Literal["ls", "verify", "gc"] = declare(
         "",
         "list entries; read all of them again; remove unused ones",
         choices=("ls", "verify", "gc"),
     )
-    repo: Path = option("--repo", "the folder of the lockfile (.)", Path(), default=".")
+    repo: Path = declare("--repo", "the folder of the lockfile (.)", Path(), default=".")
     #: Lockfiles in use; all listings name their bundles, too.
-    lockfiles: Sequence[Path] = option(
+    lockfiles: Sequence[Path] = declare(
         "--lockfile LOCKFILE",
         "gc keeps its bundles (repeat; default: REPO/fixtures.lock.yaml if it exists)",
         (),
         action="append",
     )
-    max_bytes: int | None = option(
+    max_bytes: int | None = declare(
         "--max-size S",
         "gc: remove least recently used entries down to S (for example 10G)",
         None,
         type=parse_size,
     )
-    max_age: float | None = option(
+    max_age: float | None = declare(
         "--older-than D", "gc: remove entries unused for D (for example 30d)", None, type=parse_age
     )
 

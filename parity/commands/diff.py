@@ -15,17 +15,17 @@ from parity.store.store import Store
 from parity.text import sanitize
 from parity.verify import bundle_states, selection
 from parity.verify.bundle_states import MAX_LINE, BundleState
-from parity.verify.options import Options, flag, option
+from parity.verify.options import Options, declare, declare_flag
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiffOptions(Options):
     """The command line of ``diff``; a state is a git revision of the lockfile or a .tar."""
 
-    bundle: str = option("ID", "the bundle")
-    before: str = option("--from REV", "git revision of the lockfile, or a .tar (HEAD)", "HEAD")
-    after: str | None = option("--to REV", "the same (default: the lockfile on disk)", None)
-    markdown: bool = flag("--markdown", "print a Markdown table for a pull request")
+    bundle: str = declare("ID", "the bundle")
+    before: str = declare("--from REV", "git revision of the lockfile, or a .tar (HEAD)", "HEAD")
+    after: str | None = declare("--to REV", "the same (default: the lockfile on disk)", None)
+    markdown: bool = declare_flag("--markdown", "print a Markdown table for a pull request")
 
 
 def diff(options: DiffOptions, console: RunConsole) -> int:

@@ -24,7 +24,7 @@ from parity.reports.console import RunConsole
 from parity.store import sources
 from parity.text import format_count, format_path, sanitize
 from parity.verify import publish
-from parity.verify.options import Options, option
+from parity.verify.options import Options, declare
 
 #: Parts of an example's name that suggest a dump program.
 _DUMP_HINTS = ("dump", "parity", "fixture", "golden")
@@ -51,7 +51,7 @@ bundles:
 class InitOptions(Options):
     """The command line of ``init``; ``source`` is a bundle's archive as typed."""
 
-    source: str | None = option("PATH-OR-URL", "path or URL of a bundle's archive", None, nargs="?")
+    source: str | None = declare("PATH-OR-URL", "path or URL of an archive", None, nargs="?")
 
 
 class _Choice(NamedTuple):

@@ -15,7 +15,7 @@ from parity.reports.json_reader import ReportFile
 from parity.results import BundleResult, Finding, Report, check_min_cases, exit_code
 from parity.text import format_count, join_limited, sanitize
 from parity.verify import publish, report_checks
-from parity.verify.options import Options, ReportOptions, option
+from parity.verify.options import Options, ReportOptions, declare
 from parity.verify.report_checks import Plan
 
 
@@ -23,10 +23,10 @@ from parity.verify.report_checks import Plan
 class MergeOptions(ReportOptions, Options):
     """The command line of ``merge``."""
 
-    reports: Sequence[Path] = option(
+    reports: Sequence[Path] = declare(
         "REPORT", "report.json files, or folders that contain them", nargs="+"
     )
-    plan: Path | None = option(
+    plan: Path | None = declare(
         "--plan FILE", "the plan; a planned case without a result is an error", None
     )
 

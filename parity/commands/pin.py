@@ -10,7 +10,7 @@ from pathlib import Path
 from parity.errors import ConfigError, Problem
 from parity.reports.console import RunConsole
 from parity.verify import publish
-from parity.verify.options import flag, option, parse_count, parse_size, repeated
+from parity.verify.options import declare, declare_flag, declare_list, parse_count, parse_size
 
 _KIND_OPTIONS = {
     "serialize": {"size", "upstream_only", "pth", "gguf"},
@@ -23,48 +23,52 @@ _KIND_OPTIONS = {
 class PinOptions:
     """The command line of ``pin``; an empty ``kind`` makes all embedded bundles."""
 
-    kind: str = option("KIND", "kind of bundle (default: all embedded ones)", "", nargs="?")
-    folder: Path | None = option(
+    kind: str = declare("KIND", "kind of bundle (default: all embedded ones)", "", nargs="?")
+    folder: Path | None = declare(
         "PATH",
         "tensors only: a folder, or a file of arrays (.npz, .npy, .safetensors, .pt, .json)",
         None,
         nargs="?",
     )
-    more: Sequence[Path] = option("FILE", "tensors only: further files, each a case", (), nargs="*")
-    name: str | None = option(
+    more: Sequence[Path] = declare(
+        "FILE", "tensors only: further files, each a case", (), nargs="*"
+    )
+    name: str | None = declare(
         "--name", "tensors and trace: id of the bundle (default: the first one's name)", None
     )
-    out: Path = option("--out DIR", "output folder (tests/bundles)", default="tests/bundles")
-    size: str | None = option("--size", "serialize only", None, choices=("small", "full"))
-    upstream_only: bool = flag("--upstream-only", "serialize only: the cases of upstream's bundle")
-    pth: Path | None = option("--pth FILE", "serialize only: a real checkpoint", None)
-    gguf: Path | None = option("--gguf FILE", "serialize only: a real checkpoint", None)
-    model: Sequence[str] = repeated(
+    out: Path = declare("--out DIR", "output folder (tests/bundles)", default="tests/bundles")
+    size: str | None = declare("--size", "serialize only", None, choices=("small", "full"))
+    upstream_only: bool = declare_flag(
+        "--upstream-only", "serialize only: the cases of upstream's bundle"
+    )
+    pth: Path | None = declare("--pth FILE", "serialize only: a real checkpoint", None)
+    gguf: Path | None = declare("--gguf FILE", "serialize only: a real checkpoint", None)
+    model: Sequence[str] = declare_list(
         "--model FILE.py:FUNCTION",
         "trace only: a function that returns a model and its inputs; the file is run",
     )
-    level: str | None = option(
+    level: str | None = declare(
         "--level",
         "trace only: a stage for each ATen call or each module (op)",
         None,
         choices=("op", "module"),
     )
-    train: int | None = option(
+    train: int | None = declare(
         "--train STEPS", "trace only: steps of training to trace, too", None, type=parse_count
     )
-    seed: int | None = option(
+    seed: int | None = declare(
         "--seed S", "trace only: of the parameters and inputs (0)", None, type=parse_count
     )
-    stages: Sequence[str] = repeated(
+    stages: Sequence[str] = declare_list(
         "--stages GLOB", "trace only: store only the stages that match, and the outputs"
     )
-    max_size: int | None = option(
+    max_size: int | None = declare(
         "--max-size S",
         "trace only: limit of the bundle's files, in bytes or as 2G (64 MiB)",
         None,
         type=parse_size,
     )
-    keep_parameters: bool = flag(
+    keep_parameters: bool = declare_flag(
         "--keep-parameters", "trace only: leave the parameters as the function made them"
     )
 

@@ -13,7 +13,7 @@ from parity.port.cargo import make_build_key
 from parity.reports.console import RunConsole
 from parity.store.disk import replace_file
 from parity.verify import publish
-from parity.verify.options import VerifyOptions, option
+from parity.verify.options import VerifyOptions, declare
 from parity.verify.prepare import PreparationError, PreparedBundle
 
 MAX_JOBS = 256  # GitHub's limit of jobs in one matrix
@@ -24,7 +24,7 @@ class PlanOptions(VerifyOptions):
     """The command line of ``plan``; ``out`` is the file that ``merge`` checks reports against."""
 
     max_jobs: int = MAX_JOBS
-    out: Path | None = option("--out FILE", "write the plan to FILE, for merge", None)
+    out: Path | None = declare("--out FILE", "write the plan to FILE, for merge", None)
 
 
 def plan_jobs(options: PlanOptions, console: RunConsole) -> int:

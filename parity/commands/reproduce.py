@@ -31,7 +31,7 @@ from parity.text import format_count, sanitize_message
 from parity.verify import fixture_aliases, publish
 from parity.verify.environment import collect_environment
 from parity.verify.evaluate import CaseEvaluator
-from parity.verify.options import VerifyOptions, option
+from parity.verify.options import VerifyOptions, declare
 from parity.verify.prepare import PreparedBundle
 from parity.verify.standalone import StandaloneProgram
 
@@ -46,9 +46,9 @@ _ALIAS_FOLDER = re.compile(r"[^\s'\"]*parity-fixtures-[^/\\\s]+[/\\][^/\\\s]+[/\
 class ReproduceOptions(VerifyOptions):
     """The command line of ``reproduce``; ``cases`` is one glob, ``out`` a new or empty folder."""
 
-    cases: Sequence[str] = option("BUNDLE/CASE", "the case", nargs=1)
-    out: Path = option("--out DIR", "a new or empty folder", required=True)
-    dumps: Path | None = option(*show.READ_DUMP)
+    cases: Sequence[str] = declare("BUNDLE/CASE", "the case", nargs=1)
+    out: Path = declare("--out DIR", "a new or empty folder", required=True)
+    dumps: Path | None = declare(*show.READ_DUMP)
 
 
 def reproduce(options: ReproduceOptions, console: RunConsole) -> int:

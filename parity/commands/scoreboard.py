@@ -21,7 +21,7 @@ from parity.results import Report
 from parity.store.disk import replace_file
 from parity.text import sanitize_message
 from parity.verify import publish
-from parity.verify.options import flag, option
+from parity.verify.options import declare, declare_flag
 
 _NAMED_REPORT = re.compile(r"(?P<name>[^=/\\]{1,60})=(?P<path>.+)", re.DOTALL)
 _MAX_DIFFERENCES = 40
@@ -31,17 +31,17 @@ _MAX_DIFFERENCES = 40
 class ScoreboardOptions:
     """The command line of ``scoreboard``; its help describes each option."""
 
-    reports: Sequence[str] = option(
+    reports: Sequence[str] = declare(
         "[NAME=]REPORT", "report.json of a port, or its folder", nargs="+"
     )
-    bundle: str = option("--bundle ID", "this bundle alone", "")
-    by_group: bool = flag("--by-group", "a row for each group of cases, with their counts")
-    markdown: bool = flag("--markdown", "print a Markdown table")
-    html: Path | None = option("--html FILE", "also write one static page", None)
-    write: Path | None = option(
+    bundle: str = declare("--bundle ID", "this bundle alone", "")
+    by_group: bool = declare_flag("--by-group", "a row for each group of cases, with their counts")
+    markdown: bool = declare_flag("--markdown", "print a Markdown table")
+    html: Path | None = declare("--html FILE", "also write one static page", None)
+    write: Path | None = declare(
         "--write PAGE", "rewrite the table between the page's markers", None, group="page"
     )
-    check: Path | None = option(
+    check: Path | None = declare(
         "--check PAGE", "exit 1 if the page's cells differ", None, group="page"
     )
 

@@ -26,7 +26,7 @@ from parity.tensors.dtypes import view_bits
 from parity.tensors.index_expression import Index, expand_index, parse_index
 from parity.text import align_columns, format_count, sanitize_message
 from parity.verify import execute
-from parity.verify.options import VerifyOptions, flag, option
+from parity.verify.options import VerifyOptions, declare, declare_flag
 from parity.verify.prepare import PreparationError, PreparedBundle, prepare_bundle
 from parity.verify.store_guard import StoreGuard
 
@@ -40,12 +40,12 @@ _RED, _YELLOW, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[0m"
 class ShowOptions(VerifyOptions):
     """The command line of ``show``; ``cases`` is one glob."""
 
-    cases: Sequence[str] = option("CASE", "bundle/case, or a case's name", nargs=1)
-    dumps: Path | None = option(*READ_DUMP)
-    tensor: str = option("TENSOR", "its name, as findings print it")
+    cases: Sequence[str] = declare("CASE", "bundle/case, or a case's name", nargs=1)
+    dumps: Path | None = declare(*READ_DUMP)
+    tensor: str = declare("TENSOR", "its name, as findings print it")
     #: Empty for the elements that differ.
-    slice: str = option("SLICE", "NumPy's notation, for example 0,:,1:3", "", nargs="?")
-    why: bool = flag(
+    slice: str = declare("SLICE", "NumPy's notation, for example 0,:,1:3", "", nargs="?")
+    why: bool = declare_flag(
         "--why", "list the wrong ways that were tried for a stage, and what each leaves"
     )
 

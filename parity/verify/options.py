@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?(?:[eE][-+]?[0-9]{1,3})?", r
 _SIZE = re.compile(r"([0-9]{1,12})([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
 
 
-def option(argument: str, text: str, unset: Any = MISSING, **more: Any) -> Any:
+def declare(argument: str, text: str, unset: Any = MISSING, **more: Any) -> Any:
     """Return a field of a record that an argument fills.
 
     Args:
@@ -36,14 +36,14 @@ def option(argument: str, text: str, unset: Any = MISSING, **more: Any) -> Any:
     return field(default=unset, metadata={"argument": argument, "help": text, **more})
 
 
-def flag(argument: str, text: str) -> Any:
+def declare_flag(argument: str, text: str) -> Any:
     """Return a field that is true if the argument is typed."""
-    return option(argument, text, False, action="store_true")
+    return declare(argument, text, False, action="store_true")
 
 
-def repeated(argument: str, text: str, **more: Any) -> Any:
+def declare_list(argument: str, text: str, **more: Any) -> Any:
     """Return a field with the values of an argument that may be typed several times."""
-    return option(argument, f"{text} (repeat)", (), action="append", **more)
+    return declare(argument, f"{text} (repeat)", (), action="append", **more)
 
 
 def parse_path(text: str) -> Path:
@@ -96,10 +96,10 @@ def parse_size(text: str) -> int:
 class Options:
     """Options of every verb that reads a lockfile."""
 
-    repo: Path = option("--repo", "the repo under test (.)", default=".")
-    lockfile: Path = option("--lockfile", "default: REPO/fixtures.lock.yaml")
-    offline: bool = flag("--offline", "no network access, also for cargo")
-    rehash: bool = flag("--rehash", "hash the bytes of every unpacked bundle again")
+    repo: Path = declare("--repo", "the repo under test (.)", default=".")
+    lockfile: Path = declare("--lockfile", "default: REPO/fixtures.lock.yaml")
+    offline: bool = declare_flag("--offline", "no network access, also for cargo")
+    rehash: bool = declare_flag("--rehash", "hash the bytes of every unpacked bundle again")
     bundles: Sequence[str] = ()  # ids of the chosen bundles; empty for all
 
     def format_place(self) -> list[str]:
@@ -116,61 +116,61 @@ class Options:
 class BundleOptions(Options):
     """Options of a verb on some or all bundles."""
 
-    bundles: Sequence[str] = option("ID", "bundles (default: all)", (), nargs="*")
+    bundles: Sequence[str] = declare("ID", "bundles (default: all)", (), nargs="*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions:
     """Options of reports."""
 
-    report_dir: Path | None = option(
+    report_dir: Path | None = declare(
         "--report-dir DIR", "write reports and failed dumps there", None
     )
-    report_formats: Sequence[str] = option(
+    report_formats: Sequence[str] = declare(
         "--report-formats F",
         f"of {', '.join(REPORT_FORMATS)}; separated by commas or spaces (json)",
         ("json",),
         type=parse_formats,
     )
-    fail_on: str = option(
+    fail_on: str = declare(
         "--fail-on",
         "least severe finding that fails the run (mismatch)",
         "mismatch",
         choices=("mismatch", "warning"),
     )
-    min_cases: int = option(
+    min_cases: int = declare(
         "--min-cases N", "fail if fewer cases are verified (1)", 1, type=parse_count
     )
-    annotations: int = option(
+    annotations: int = declare(
         "--annotations N", "on GitHub: at most N annotated errors (10)", 10, type=parse_count
     )
-    summary: str = option("--summary", "on GitHub: the job's summary", "full", choices=SUMMARIES)
+    summary: str = declare("--summary", "on GitHub: the job's summary", "full", choices=SUMMARIES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions(ReportOptions, Options):
     """The command line of ``verify``."""
 
-    bundles: Sequence[str] = repeated("--bundle ID", "only this bundle")
-    cases: Sequence[str] = repeated(
+    bundles: Sequence[str] = declare_list("--bundle ID", "only this bundle")
+    cases: Sequence[str] = declare_list(
         "--case GLOB", "only cases bundle/case that match; '!' excludes"
     )
-    dumps: Path | None = option(
+    dumps: Path | None = declare(
         "--dumps DIR", "compare existing dumps in DIR/<bundle>/<case>/; build and run nothing", None
     )
-    toolchain: str = option("--toolchain T", "run cargo +T", "")
-    cargo_args: Sequence[str] = repeated("--cargo-args A", "an argument for cargo")
-    jobs: int | None = option(
+    toolchain: str = declare("--toolchain T", "run cargo +T", "")
+    cargo_args: Sequence[str] = declare_list("--cargo-args A", "an argument for cargo")
+    jobs: int | None = declare(
         "--jobs N",
         "cases run in parallel (default: number of processors)",
         None,
         type=parse_positive,
     )
-    repeat: int = option(
+    repeat: int = declare(
         "--repeat N", "run each case N times; the runs must agree", 1, type=parse_positive
     )
-    all_cases: bool = flag("--all", "run cases that are not claimed, too, for information")
-    deadline: float | None = option(
+    all_cases: bool = declare_flag("--all", "run cases that are not claimed, too, for information")
+    deadline: float | None = declare(
         "--deadline S", "seconds for the whole run (default: no limit)", None, type=parse_seconds
     )
     private_bundles: Sequence[str] = ()  # of which no dump is kept
