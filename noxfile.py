@@ -258,6 +258,13 @@ def zoo(session: nox.Session) -> None:
 
 
 @nox.session
+def loaders(session: nox.Session) -> None:
+    """Audit published loaders of Python, and check docs/loaders.md; `-- --write` renews it."""
+    session.install(*RUNTIME, "torch", "torchdata", "datasets", "grain", "webdataset")
+    session.run("python", "tests/ports/loaders/measure.py", *session.posargs)
+
+
+@nox.session
 def traces(session: nox.Session) -> None:
     """Run published ports on traced models: candle-nn, `-- --all` ferrotorch-nn too.
 

@@ -47,7 +47,7 @@ def measure_order_chance(obtained: Ints, classes: Ints | int, start: int = 0) ->
 class Likeness(NamedTuple):
     """A way in which an order is close to another one, in words that follow "the order"."""
 
-    code: str
+    name: str
     value: float
     text: str
     chance: float

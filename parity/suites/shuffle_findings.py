@@ -51,7 +51,7 @@ def _report_likeness(code: str, order: Ints, base: Ints | None, what: str) -> li
             code=code,
             message=f"{what} {len(order):,} items {texts[0]}",
             details=tuple(f"it also {text}" for text in texts[1:]),
-            measures={one.code: one.value for one in found},
+            measures={one.name: one.value for one in found},
         )
     ]
 

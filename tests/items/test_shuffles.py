@@ -161,20 +161,20 @@ WEAK = {
 def test_a_weak_shuffle_is_found(case: str) -> None:
     order, expected = WEAK[case]
 
-    found = {one.code: one for one in find_likeness(order)}
+    found = {one.name: one for one in find_likeness(order)}
     assert found
-    for code, value in expected.items():
-        assert value is None or found[code].value == value
-        assert found[code].chance < 1e-6
+    for name, value in expected.items():
+        assert value is None or found[name].value == value
+        assert found[name].chance < 1e-6
 
 
 def test_the_same_is_found_between_two_orders_of_any_ids() -> None:
     first = np.random.default_rng(1).permutation(1000) * 7 + 3
 
     (found,) = find_likeness(np.roll(first, -250), first)
-    assert (found.code, found.value) == ("rotated", 250)
+    assert (found.name, found.value) == ("rotated", 250)
     chunks = np.concatenate(np.split(first, 10)[::-1])
-    assert find_likeness(chunks, first)[0].code == "pairs"
+    assert find_likeness(chunks, first)[0].name == "pairs"
     assert find_likeness(chunks) == []
 
 
