@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -176,3 +177,62 @@ def test_a_sparse_file_is_not_read_into_memory(tmp_path: Path) -> None:
 def test_an_empty_folder_is_missing_its_first_rank(tmp_path: Path) -> None:
     with pytest.raises(DumpError, match=r"ids_rank_0\.npy is missing"):
         read_ranks(tmp_path)
+
+
+PAGE = Path(__file__).parents[1] / "docs" / "pipeline.md"
+
+
+def list_blocks(language: str) -> list[str]:
+    return re.findall(
+        rf"^```{language}\n(.*?)^```$", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+
+
+def fill_buffer(seed: int, epoch: int, rank: int = 0, world: int = 1) -> list[Any]:
+    """Shuffle with a buffer of 100 items."""
+    generator = np.random.default_rng([seed, epoch])
+    buffer, order = list(range(100)), []
+    for item in range(100, 1100):
+        order.append(buffer.pop(int(generator.integers(len(buffer)))))
+        buffer += [item] if item < 1000 else []
+    return np.array_split(order[rank::world], 10)
+
+
+def test_the_page_s_first_example_accepts_its_loader_and_reports_a_weak_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = list_blocks("python")[0]
+
+    exec(code, {})  # noqa: S102 - the page's own code
+    assert capsys.readouterr().out == ""
+    definition = re.compile(r"^def load.*?\n\n\n", re.DOTALL | re.MULTILINE)
+    weak = definition.sub("", code)
+    assert weak != code
+    exec(weak, {"load": fill_buffer})  # noqa: S102 - as above
+    printed = capsys.readouterr().out
+    assert next(block for block in list_blocks("text") if "of 1,000 items" in block) in printed
+
+
+def test_the_page_s_second_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    ids, y = np.arange(11), np.zeros(11, np.float32)
+    x = ids.astype(np.float32)
+    order = np.random.default_rng(0).permutation(11)
+    batches = [(ids[part], x[part], y[part]) for part in np.split(order, (4, 8))]
+    names = {"ids": ids, "x": x, "y": y, "batches": batches, "batches_after_restart": batches[2:]}
+
+    exec(list_blocks("python")[1], names)  # noqa: S102 - as above
+    assert capsys.readouterr().out == ""
+    exec(list_blocks("python")[1], names | {"batches_after_restart": batches[1:]})  # noqa: S102
+    assert capsys.readouterr().out.startswith("resume-start ")
+
+
+def test_the_page_s_third_example_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("ids").mkdir()
+    for rank, part in enumerate(deal(RANDOM, 4)):
+        np.save(Path("ids", f"ids_rank_{rank}.npy"), part)
+
+    exec(list_blocks("python")[2].replace("10_000_000", "1000"), {})  # noqa: S102 - as above
+    assert capsys.readouterr().out.splitlines()[-1] == "measure the shuffle"

@@ -56,7 +56,8 @@ class Likeness(NamedTuple):
 def find_likeness(order: Ints, base: Ints | None = None) -> list[Likeness]:
     """Find how ``order`` is closer to ``base``, an order of the same items, than chance allows.
 
-    None is the ascending order. Equal orders, and orders of other items, give nothing. Time is
+    None is the ascending order. Least probable first; equal orders, and orders of other items,
+    give nothing. Time is
     that of two sorts at most, memory three times that of the order.
     """
     places = rank_items(order, base)
@@ -66,6 +67,7 @@ def find_likeness(order: Ints, base: Ints | None = None) -> list[Likeness]:
     rotation = _find_rotation(sums)
     measures = (_count_pairs, _bound_early, _correlate_places, _correlate_neighbours)
     found = [rotation] if rotation else [measure(sums) for measure in measures]
+    found.sort(key=lambda one: one.chance)
     return [one for one in found if one.chance < IMPROBABLE]
 
 

@@ -174,7 +174,7 @@ def test_the_same_is_found_between_two_orders_of_any_ids() -> None:
     (found,) = find_likeness(np.roll(first, -250), first)
     assert (found.name, found.value) == ("rotated", 250)
     chunks = np.concatenate(np.split(first, 10)[::-1])
-    assert find_likeness(chunks, first)[0].name == "pairs"
+    assert "pairs" in {one.name for one in find_likeness(chunks, first)}
     assert find_likeness(chunks) == []
 
 

@@ -185,7 +185,7 @@ def load_state(loader: Any, state: Any) -> Any:
 
 
 def check_stateful(workers: int, other: int | None = None, *, stream: bool = False) -> Found:
-    counts = iter([workers, *itertools.repeat(workers if other is None else other)])
+    counts = itertools.chain([workers], itertools.repeat(workers if other is None else other))
     return check_cuts(
         lambda: load_stateful(next(counts), stream=stream), lambda pair: pair[0].state_dict(), load_state
     )
@@ -384,7 +384,7 @@ for _drop in (False, True):
 
 
 def check_grain(workers: int, other: int) -> Found:
-    counts = iter([workers, *itertools.repeat(other)])
+    counts = itertools.chain([workers], itertools.repeat(other))
 
     def load(loader: Any, state: Any) -> Any:
         iterator = iter(loader)
