@@ -14,13 +14,15 @@ from parity import __version__
 from parity.cli import usage
 from parity.cli.usage import VERBS
 from parity.text import forget_typed_paths
-from parity.verify.options import ReportOptions, parse_path
+from parity.verify.options import ReportOptions, parse_count, parse_path, parse_seconds
 
 _PARSER_OPTIONS: dict[str, Any] = {
     "epilog": usage.EXIT_CODE_HELP,
     "allow_abbrev": False,
     "formatter_class": argparse.RawDescriptionHelpFormatter,
 }
+#: Parsers of values by a word in the type of their field.
+_PARSERS = {"Path": parse_path, "int": parse_count, "float": parse_seconds}
 #: Fields of every verb that has them.
 _COMMON = ("repo", "lockfile", "offline", "rehash")
 
@@ -66,8 +68,8 @@ def _add_arguments(
         settings: dict[str, Any] = {"default": argparse.SUPPRESS, **entry.metadata}
         if not entry.metadata or (chosen and entry.name not in {*chosen, *_COMMON}):
             continue
-        if "Path" in entry.type:
-            settings["type"] = parse_path
+        if kind := next((kind for kind in _PARSERS if kind in entry.type), ""):
+            settings.setdefault("type", _PARSERS[kind])
         flag, _, metavar = settings.pop("argument").rpartition(" ")
         group = groups[settings.pop("group")] if "group" in settings else parser
         if metavar.startswith("--"):

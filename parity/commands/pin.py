@@ -10,7 +10,7 @@ from pathlib import Path
 from parity.errors import ConfigError, Problem
 from parity.reports.console import RunConsole
 from parity.verify import publish
-from parity.verify.options import declare, declare_flag, declare_list, parse_count, parse_size
+from parity.verify.options import declare, declare_flag, declare_list, parse_size
 
 _KIND_OPTIONS = {
     "serialize": {"size", "upstream_only", "pth", "gguf"},
@@ -54,11 +54,9 @@ class PinOptions:
         choices=("op", "module"),
     )
     train: int | None = declare(
-        "--train STEPS", "trace only: steps of training to trace, too", None, type=parse_count
+        "--train STEPS", "trace only: steps of training to trace, too", None
     )
-    seed: int | None = declare(
-        "--seed S", "trace only: of the parameters and inputs (0)", None, type=parse_count
-    )
+    seed: int | None = declare("--seed S", "trace only: of the parameters and inputs (0)", None)
     stages: Sequence[str] = declare_list(
         "--stages GLOB", "trace only: store only the stages that match, and the outputs"
     )

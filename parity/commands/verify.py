@@ -13,7 +13,6 @@ from pathlib import Path
 from parity import github
 from parity.commands.selection import choose_bundles, list_ready, prepare_bundles
 from parity.errors import ParityError, Problem
-from parity.lockfile import Lockfile
 from parity.port import dump_folder, process
 from parity.reports.console import RunConsole
 from parity.results import BundleResult, Finding, Report, check_min_cases, exit_code
@@ -80,12 +79,18 @@ def _run_job(
             results.append(_verify_bundle(entry, context))
             console.print_bundle_result(results[-1])
         changes = guard.find_changes(lockfile_dir)
-    results = [_add_finding(result, changes.get(result.bundle)) for result in results]
-    return _build_report(lock, results, options, time.monotonic() - started), drift
-
-
-def _add_finding(result: BundleResult, finding: Finding | None) -> BundleResult:
-    return replace(result, findings=(*result.findings, finding)) if finding else result
+    for at, result in enumerate(results):
+        if result.bundle in changes:
+            found = (*result.findings, changes[result.bundle])
+            results[at] = replace(result, findings=found)
+    report = Report(
+        lockfile=Path(format_path(options.lockfile)),
+        lock_sha256=lock.sha256,
+        bundles=tuple(results),
+        environment=collect_environment(),
+        seconds=time.monotonic() - started,
+    )
+    return replace(report, findings=tuple(check_min_cases(report, options.min_cases))), drift
 
 
 def _verify_bundle(entry: PreparedBundle | PreparationError, context: RunContext) -> BundleResult:
@@ -111,19 +116,6 @@ def _verify_bundle(entry: PreparedBundle | PreparationError, context: RunContext
 def _add_error(base: BundleResult, error: ParityError) -> BundleResult:
     found = tuple(Finding.from_problem(problem, error.kind) for problem in error.problems)
     return replace(base, findings=(*base.findings, *found))
-
-
-def _build_report(
-    lock: Lockfile, results: list[BundleResult], options: VerifyOptions, seconds: float
-) -> Report:
-    report = Report(
-        lockfile=Path(format_path(options.lockfile)),
-        lock_sha256=lock.sha256,
-        bundles=tuple(results),
-        environment=collect_environment(),
-        seconds=seconds,
-    )
-    return replace(report, findings=tuple(check_min_cases(report, options.min_cases)))
 
 
 @contextmanager

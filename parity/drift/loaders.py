@@ -39,26 +39,23 @@ def compare_loader_folders(before: Path, after: Path) -> LoaderDrift | None:
     if not all((f / "meta.json").is_file() and find_batch_files(f) for f in (before, after)):
         return None
     try:
-        runs = _load_runs(before, after)
+        old, new = _read_batches(before), _read_batches(after)
+        counts = {len(tensors) for tensors in (*old, *new)}
+        if counts == {_ID_X_Y_MASK}:
+            runs = _identify_by_id(old), _identify_by_id(new)
+        elif counts == {_FEATURES_LABELS}:
+            left, right = _join_batches(old), _join_batches(new)
+            dataset = _load_dataset(before, left)
+            runs = _identify_by_value(dataset, left), _identify_by_value(dataset, right)
+        else:
+            return None
     except ReferenceSuspectError as error:
         reason = error.problems[0].message
     except (FormatError, OSError, ValueError) as error:
         reason = str(error)
     else:
-        return runs and _compare_runs(after.name, *runs)
+        return _compare_runs(after.name, *runs)
     return LoaderDrift(case=after.name, note=f"its items could not be followed: {reason}")
-
-
-def _load_runs(before: Path, after: Path) -> tuple[_IdentifiedRun, _IdentifiedRun] | None:
-    old, new = _read_batches(before), _read_batches(after)
-    counts = {len(tensors) for tensors in (*old, *new)}
-    if counts == {_ID_X_Y_MASK}:
-        return _identify_by_id(old), _identify_by_id(new)
-    if counts == {_FEATURES_LABELS}:
-        left, right = _join_batches(old), _join_batches(new)
-        dataset = _load_dataset(before, left)
-        return _identify_by_value(dataset, left), _identify_by_value(dataset, right)
-    return None
 
 
 def _read_batches(folder: Path) -> list[Tensors]:

@@ -162,17 +162,15 @@ def run_jobs(
                 if not wait(futures, timeout=0.1).not_done:
                     break
             raise
-    return [_check_unchanged(job, result) for job, result in zip(jobs, results, strict=True)]
-
-
-def _check_unchanged(job: Job, result: DumpResult) -> DumpResult:
-    if result.findings or dump_folder.take_snapshot(result.folder) == result.snapshot:
-        return result
     message = (
         "The dump changed after its program had ended, so it is not this case's own. "
         "Write into {output_dir} only."
     )
-    return replace(result, findings=(make_error("dump-changed", message, job.where),))
+    for at, (job, result) in enumerate(zip(jobs, results, strict=True)):
+        if not result.findings and dump_folder.take_snapshot(result.folder) != result.snapshot:
+            changed = make_error("dump-changed", message, job.where)
+            results[at] = replace(result, findings=(changed,))
+    return results
 
 
 def resolve_command(dump: Dump, repo: Path) -> Program:

@@ -219,19 +219,15 @@ class _BundleDownload:
         notes = [f"{redirects} redirect{'s' if redirects > 1 else ''}"] if redirects else []
         notes += ["resumed"] if writer.resumed else []
         received = writer.summarize(f"{printable} ({', '.join(notes)})" if notes else printable)
-        if not answer.has_known_end and _is_cut_short(received, writer.expected_size):
-            missing = (writer.expected_size or 0) - received.size
-            obtained = failures.format_cut_short(received.size, missing)
-            raise TransientError(failures.make_network_problem(obtained), last_result=received)
-        return received
-
-
-def _is_cut_short(received: ReceivedFile, size: int | None) -> bool:
-    """Return whether the connection broke: the file is too short, but not another one."""
-    if size is None or received.size >= size:
-        return False
-    guess = guess_content(received.head, received.size, size)
-    return not received.size or not guess or "cut short" in guess
+        missing = (writer.expected_size or 0) - received.size
+        if answer.has_known_end or missing <= 0:
+            return received
+        # The connection broke, unless the file is another one.
+        guess = guess_content(received.head, received.size, writer.expected_size)
+        if received.size and guess and "cut short" not in guess:
+            return received
+        obtained = failures.format_cut_short(received.size, missing)
+        raise TransientError(failures.make_network_problem(obtained), last_result=received)
 
 
 def _merge_errors(errors: list[tuple[str, ParityError]]) -> ParityError:

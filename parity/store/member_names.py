@@ -81,7 +81,9 @@ def _check_part(part: str) -> None:
         expected, obtained = f"at most {MAX_PART} bytes a part", f"{len(part.encode()):,} bytes"
         raise _make_error("a part of the name is too long", expected, obtained)
     for char in part:
-        if not _is_allowed(char):
+        category = unicodedata.category(char)
+        is_blank = category in UNPRINTABLE or (category == "Zs" and char != " ")
+        if is_blank or char in _FORBIDDEN | _INVISIBLE:
             reason = "the name contains a character that is not allowed"
             expected = r'visible text without \ : * ? " < > |'
             raise _make_error(reason, expected, f"U+{ord(char):04X}")
@@ -91,12 +93,6 @@ def _check_part(part: str) -> None:
         raise _make_error("Windows reserves the name for a device", "another name", f"'{part}'")
     if part.casefold() in _GIT:
         raise _make_error("the name belongs to git", "another name", f"'{part}'")
-
-
-def _is_allowed(char: str) -> bool:
-    category = unicodedata.category(char)
-    is_blank = category in UNPRINTABLE or (category == "Zs" and char != " ")
-    return not is_blank and char not in _FORBIDDEN | _INVISIBLE
 
 
 def _make_error(reason: str, expected: str, obtained: str) -> ArchiveError:

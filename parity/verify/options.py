@@ -30,8 +30,8 @@ def declare(argument: str, text: str, unset: Any = MISSING, **more: Any) -> Any:
         argument: ``--flag``, ``--flag METAVAR``, or the name of a positional one.
         text: Its help.
         unset: Value of the field where the argument is not typed.
-        more: Further parameters of ``add_argument``. A ``default`` is a text that counts as typed;
-            arguments of one ``group`` exclude each other.
+        more: Further parameters of ``add_argument``; paths, counts and seconds need no ``type``.
+            A ``default`` is a text that counts as typed; those of one ``group`` exclude each other.
     """
     return field(default=unset, metadata={"argument": argument, "help": text, **more})
 
@@ -138,12 +138,8 @@ class ReportOptions:
         "mismatch",
         choices=("mismatch", "warning"),
     )
-    min_cases: int = declare(
-        "--min-cases N", "fail if fewer cases are verified (1)", 1, type=parse_count
-    )
-    annotations: int = declare(
-        "--annotations N", "on GitHub: at most N annotated errors (10)", 10, type=parse_count
-    )
+    min_cases: int = declare("--min-cases N", "fail if fewer cases are verified (1)", 1)
+    annotations: int = declare("--annotations N", "on GitHub: at most N annotated errors (10)", 10)
     summary: str = declare("--summary", "on GitHub: the job's summary", "full", choices=SUMMARIES)
 
 
@@ -171,6 +167,6 @@ class VerifyOptions(ReportOptions, Options):
     )
     all_cases: bool = declare_flag("--all", "run cases that are not claimed, too, for information")
     deadline: float | None = declare(
-        "--deadline S", "seconds for the whole run (default: no limit)", None, type=parse_seconds
+        "--deadline S", "seconds for the whole run (default: no limit)", None
     )
     private_bundles: Sequence[str] = ()  # of which no dump is kept

@@ -6,7 +6,6 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from parity.errors import ParityError, Problem
@@ -35,9 +34,13 @@ class StoreGuard:
             name = _find_first_change(entry.tree, before)
             if name is None:
                 continue
-            repaired = _repair(entry, lockfile_dir)
-            removed = "they were removed; fetch the bundle again"
-            end = "the store was repaired" if repaired else removed
+            try:  # to unpack the bundle again from its archive
+                store, folder = Store.from_environment(), lockfile_dir
+                store.fetch_tree(entry.bundle, lockfile_dir=folder, offline=True, rehash=True)
+                end = "the store was repaired"
+            except (ParityError, OSError):
+                remove_tree(entry.tree)
+                end = "they were removed; fetch the bundle again"
             message = (
                 f"files of {entry.bundle.id!r} in the store were changed while the port ran "
                 f"(first: {name}), so no verdict of this run counts; {end}. A dump program must "
@@ -88,13 +91,3 @@ def _read_entry_state(path: str) -> tuple[object, ...]:
     # Windows lets a port set every time of a file.
     with open(path, "rb") as file:  # noqa: PTH123 - a path as text
         return (status.st_size, hashlib.file_digest(file, "sha256").digest())
-
-
-def _repair(entry: PreparedBundle, lockfile_dir: Path) -> bool:
-    """Unpack the bundle again from its archive, else remove its files; return which."""
-    with suppress(ParityError, OSError):
-        store = Store.from_environment()
-        store.fetch_tree(entry.bundle, lockfile_dir=lockfile_dir, offline=True, rehash=True)
-        return True
-    remove_tree(entry.tree)
-    return False

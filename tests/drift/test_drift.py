@@ -188,10 +188,10 @@ def test_a_checkpoint_is_one_opaque_file(tmp_path: Path) -> None:
 def test_a_file_without_permission_is_said_to_be_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(*_: object) -> None:
+    def refused(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(trees, "_has_same_bytes", refused)
+    monkeypatch.setattr(trees.filecmp, "cmp", refused)
 
     assert one(tmp_path, "a.txt", b"1", b"2").note == "cannot be read: Permission denied"
 

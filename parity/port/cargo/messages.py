@@ -102,7 +102,14 @@ def explain_failure(
             reason = output.find_reason(script_output) or "it gave no reason"
             text = f"The build script of {package} failed: {reason}"
             found.append(Problem("build-script", text, where, output.select_last_lines(block)))
-    return found or [_classify_text(stderr, where)]
+    if found:
+        return found
+    plain = "\n".join(output.clean_lines(stderr))
+    code = next(code for code, (_, pattern) in _REASONS.items() if pattern.search(plain))
+    error = _ERROR.search(plain)
+    reason = error["what"] if error else output.find_reason(stderr) or "it gave no reason"
+    text = f"{_REASONS[code][0]}: {truncate(reason, output.MAX_WIDTH)}"
+    return [Problem(code, text, where, output.select_last_lines(stderr))]
 
 
 def _is_error(diagnostic: dict[str, Any]) -> bool:
@@ -134,12 +141,3 @@ def _find_location(spans: Iterable[dict[str, Any]], repo: Path, start: Path) -> 
                 return Location(file, current["line_start"], current["column_start"])
             current = (current.get("expansion") or {}).get("span")
     return None
-
-
-def _classify_text(stderr: str, where: Location | None) -> Problem:
-    plain = "\n".join(output.clean_lines(stderr))
-    code = next(code for code, (_, pattern) in _REASONS.items() if pattern.search(plain))
-    found = _ERROR.search(plain)
-    reason = found["what"] if found else output.find_reason(stderr) or "it gave no reason"
-    message = f"{_REASONS[code][0]}: {truncate(reason, output.MAX_WIDTH)}"
-    return Problem(code, message, where, output.select_last_lines(stderr))

@@ -267,15 +267,11 @@ class PipeReader:
                     self._tail += chunk
                     if len(self._tail) > 2 * self._limit:
                         del self._tail[: -self._limit]
-                if self._on_line:
-                    self._split_lines(chunk)
+                for number, piece in enumerate(chunk.split(b"\n") if self._on_line else ()):
+                    if number:
+                        self._pass_line()
+                    self._partial_line += piece[: LINE_LIMIT - len(self._partial_line)]
         self._pass_line()
-
-    def _split_lines(self, chunk: bytes) -> None:
-        for number, piece in enumerate(chunk.split(b"\n")):
-            if number:
-                self._pass_line()
-            self._partial_line += piece[: LINE_LIMIT - len(self._partial_line)]
 
     def _pass_line(self) -> None:
         """Pass on the line that has ended, unless it is empty."""

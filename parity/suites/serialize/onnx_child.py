@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,20 @@ def main(job_path: str) -> None:
     out = Path(job["out"])
     result: dict[str, Any] = {
         "versions": {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__},
-        "checker": _check_model(job["model"]),
-        "random_nodes": _find_random_nodes(job["model"]),
-        "data_files": _list_data_files(job["model"]),
+        "checker": None,
+        "random_nodes": [],
+        "data_files": [],
         "runs": {},
     }
+    try:
+        onnx.checker.check_model(job["model"], full_check=True)
+    except Exception as error:  # noqa: BLE001 - a foreign file may make it raise anything
+        result["checker"] = str(error)
+    with suppress(Exception):  # what cannot be read has its finding from the runtime
+        proto = onnx.load(job["model"], load_external_data=False)
+        entries = [entry for tensor in proto.graph.initializer for entry in tensor.external_data]
+        result["data_files"] = sorted({one.value for one in entries if one.key == "location"})
+        result["random_nodes"] = _find_random_nodes(proto)
     try:
         for level in ("plain", "optimised"):
             session = _open_session(job["model"], optimised=level == "optimised")
@@ -70,38 +80,20 @@ def _find_unstable(session: Any, inputs: dict[str, str], runs: Any, out: Path) -
     return unstable
 
 
-def _list_data_files(model: str) -> list[str]:
-    """List the files beside the model that have the data of its weights."""
-    import onnx
-
-    try:
-        proto = onnx.load(model, load_external_data=False)
-        entries = [entry for tensor in proto.graph.initializer for entry in tensor.external_data]
-    except Exception:  # noqa: BLE001 - what cannot be read has its finding from the runtime
-        return []
-    return sorted({entry.value for entry in entries if entry.key == "location"})
-
-
-def _find_random_nodes(model: str) -> list[str]:
+def _find_random_nodes(proto: Any) -> list[str]:
     """Describe the nodes that draw random numbers, or use the statistics of their batch."""
-    import onnx
-
-    try:
-        proto = onnx.load(model, load_external_data=False)
-        opset = max((o.version for o in proto.opset_import if not o.domain), default=1)
-        constants = {tensor.name: tensor for tensor in proto.graph.initializer}
-        nodes = list(proto.graph.node)
-        for function in proto.functions:
-            nodes += function.node
-        for node in nodes:  # the list grows by the nodes of inner graphs
-            for attribute in node.attribute:
-                nodes += attribute.g.node
-                nodes += [inner for graph in attribute.graphs for inner in graph.node]
-                if node.op_type == "Constant" and attribute.name == "value":
-                    constants[node.output[0]] = attribute.t
-        reasons = [(node, _explain_randomness(node, opset, constants)) for node in nodes]
-    except Exception:  # noqa: BLE001 - what cannot be read has its finding from the runtime
-        return []
+    opset = max((o.version for o in proto.opset_import if not o.domain), default=1)
+    constants = {tensor.name: tensor for tensor in proto.graph.initializer}
+    nodes = list(proto.graph.node)
+    for function in proto.functions:
+        nodes += function.node
+    for node in nodes:  # the list grows by the nodes of inner graphs
+        for attribute in node.attribute:
+            nodes += attribute.g.node
+            nodes += [inner for graph in attribute.graphs for inner in graph.node]
+            if node.op_type == "Constant" and attribute.name == "value":
+                constants[node.output[0]] = attribute.t
+    reasons = [(node, _explain_randomness(node, opset, constants)) for node in nodes]
     return [
         f"{node.op_type} {node.name or ', '.join(node.output)} {reason}"
         for node, reason in reasons
@@ -146,16 +138,6 @@ def _run_batch(session: Any, job: dict[str, Any], out: Path) -> dict[str, str]:
         return {}
     np.save(out / "batch.npy", np.concatenate(arrays), allow_pickle=False)
     return _run_model(session, str(out / "batch.npy"), out / "batch-out.npy")
-
-
-def _check_model(model: str) -> str | None:
-    import onnx
-
-    try:
-        onnx.checker.check_model(model, full_check=True)
-    except Exception as error:  # noqa: BLE001 - likewise
-        return str(error)
-    return None
 
 
 def _open_session(model: str, *, optimised: bool) -> Any:
