@@ -115,6 +115,7 @@ def _build_detection(fault: Fault, injection: InjectionResult, errors: list[Find
         missed=tuple(name for name, matching in errors_by_part.items() if not matching),
         named=named,
         other_codes=tuple(sorted(set().union(*others))),
+        needs=injection.needs,
     )
 
 

@@ -189,11 +189,21 @@ def test_the_table_reports_named_caught_void_and_missed() -> None:
     ]
 
 
+def test_a_fault_that_needs_other_data_is_not_applicable() -> None:
+    lacks, has = Detection(void=("w",), needs="NaN"), Detection(void=("w",))
+    reported = proven(lacks={"one": lacks, "two": lacks}, mixed={"one": lacks, "two": has})
+
+    assert list(format_report(reported))[-3:-1] == [
+        "1 void in every case (the fault changes nothing): mixed",
+        "1 not applicable, since no case has NaN: lacks",
+    ]
+
+
 def test_a_void_plant_is_no_catch() -> None:
     reported = proven(nothing={"one": Detection(void=("w",))})
 
     assert (reported.injected, reported.missed) == ([], [])
     assert list(format_report(reported))[-2:] == [
-        "void in every case (the fault changes nothing): nothing",
+        "1 void in every case (the fault changes nothing): nothing",
         "no fault could be injected: the bundle proves nothing",
     ]

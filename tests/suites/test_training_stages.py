@@ -26,10 +26,11 @@ def _list_stages() -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for step in range(1, _STEPS + 1):
         before = {name: name if step == 1 else f"step_{step - 1}/{name}" for name in _PARAMETERS}
-        rows += [
-            {"name": f"step_{step}/grad/{name}", "feeds": {"parameters": [*before.values()]}}
-            for name in _PARAMETERS
-        ]
+        for name in _PARAMETERS:
+            feeds = {"parameters": [*before.values()]}
+            more = {"feeds": {**feeds, "earlier": f"step_{step - 1}/grad/{name}"}}
+            later = {"kind": "gradient", **more} if step > 1 else {}
+            rows.append({"name": f"step_{step}/grad/{name}", "feeds": feeds, **later})
         for name, old in before.items():
             state, gradient = f"/momentum_buffer/{name}", f"step_{step}/grad/{name}"
             feeds = {"param": old, "grad": gradient}
@@ -71,12 +72,29 @@ def _scale(*names: str) -> Callable[[str, Any], Any]:
     return lambda name, value: value * np.float32(1.5) if name in names else value
 
 
+def _add_up() -> Callable[[str, Any], Any]:
+    """Add the gradients of earlier steps, which nothing sets to zero."""
+    sums: dict[str, Any] = {}
+
+    def change(name: str, value: Any) -> Any:
+        key = name.partition("/grad/")[2]
+        sums[key] = sums.get(key, 0) + value
+        return sums[key] if key else value
+
+    return change
+
+
 #: What a port does, and what it does not dump: beginnings of names.
 _PORTS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "right": (_train(), ()),
     "a wrong gradient": (_train(_scale("step_2/grad/fc.weight")), ()),
     "wrong gradients": (_train(_scale("step_1/grad/fc.weight", "step_1/grad/out.bias")), ()),
     "no weight decay": (_train(weight_decay=0.0), ()),
+    "gradients that add up": (_train(_add_up()), ()),
+    "gradients that add up, not dumped": (
+        _train(_add_up()),
+        ("step_1/grad", "step_2/grad", "step_3/grad"),
+    ),
     "an update, its gradient not dumped": (_train(_scale("step_2/fc.weight")), ("step_2/grad",)),
     "a loss of another scale": (_train(lambda n, v: v / 2 if n.endswith("loss") else v), ()),
     "another loss": (_train(_scale("step_1/loss", "step_1/grad/fc.weight")), ()),
@@ -96,7 +114,7 @@ def test_first_wrong_step_is_described(tmp_path: Path, golden: Callable[..., Non
     (case,) = suite.read_cases(tree, {})
     parts = []
     for number, (title, (values, without)) in enumerate(_PORTS.items()):
-        kept = {name: one for name, one in values.items() if not name.startswith(without or "-")}
+        kept = {name: one for name, one in values.items() if not name.startswith(without)}
         dump = Dump(folder=write_dump(tmp_path / str(number), kept))
         outcome = suite.verify(case, dump, case.tolerances)
         parts.append(f"# {title}\n{format_outcome(outcome)}\n")

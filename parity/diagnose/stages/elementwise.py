@@ -183,6 +183,7 @@ CHANGES: dict[str, Function] = {
     "nonnegative": lambda one: np.maximum(one, 0),
     "ones": np.ones_like,
     "zeros": np.zeros_like,
+    "reversed": np.flip,
     "trailing": lambda one: one[..., None],
     "turned": np.matrix_transpose,
 }

@@ -77,6 +77,7 @@ class Way:
 
     code: str
     text: str
+    needs: str = ""
     set: Mapping[str, Any] = field(default_factory=dict)
     add: Mapping[str, float] = field(default_factory=dict)
     drop: tuple[str, ...] = ()
@@ -211,7 +212,8 @@ def _compute_ways(
     first = arrays[0] if arrays else ""
     if arrays and arguments[first].shape == right.shape:
         skipped = fit_type(arguments[first], right)
-        yield "stage-skipped", "the stage is skipped: its output is its input", skipped
+        if measure_distance(skipped, right) > 0:
+            yield "stage-skipped", "the stage is skipped: its output is its input", skipped
     try:
         again = fit_type(call(operator, {**arguments, first: right}), right)
     except ERRORS:

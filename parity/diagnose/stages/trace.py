@@ -22,7 +22,7 @@ from parity.diagnose.stages.find import (
     round_large,
 )
 from parity.diagnose.stages.operators import ERRORS, compute, find_operator
-from parity.diagnose.stages.values import Reader, TraceError, Values, Work
+from parity.diagnose.stages.values import GRADIENT, Reader, TraceError, Values, Work
 
 Array = Any  # of NumPy; a number has no axes
 
@@ -53,6 +53,8 @@ class Trace:
             if obtained is None:
                 return StageCause(reason="it was not dumped")
             cause = self._find_own_cause(name, obtained)
+            if self.stages[name].kind == GRADIENT:
+                return cause
             tried = list(cause.tried)
             if not cause.ways and (moved := self._find_moved_ways(unseen)):
                 return moved

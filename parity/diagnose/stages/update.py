@@ -1,4 +1,4 @@
-"""Compute steps of optimizers in NumPy; keyword arguments after ``*`` select known mistakes.
+"""Compute steps of training in NumPy; keyword arguments after ``*`` select known mistakes.
 
 Definitions: the algorithms in the documentation of ``torch.optim``. A step takes a parameter,
 its gradient and the state before the step, and returns the parameter afterwards.
@@ -11,6 +11,11 @@ from typing import Any
 import numpy as np
 
 Array = Any  # of NumPy; a number has no axes
+
+
+def gradient(input: Array, earlier: Array | None = None, *, accumulated: bool = False) -> Array:
+    """Return the right gradient, plus that of the step before, ``earlier``, if ``accumulated``."""
+    return input + earlier if accumulated and earlier is not None else input
 
 
 def sgd(

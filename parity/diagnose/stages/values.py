@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Reader = Callable[[str], Any]  # Returns the array of a name, None where there is none
 
+#: Kind of a stage that nothing here computes: its right value is its own reference.
+GRADIENT = "gradient"
 #: Elements that take as long as a call.
 _CALL = 2**13
 
@@ -59,12 +61,18 @@ class Values:
         self._work = work or Work()
 
     def collect(self, stage: Stage) -> dict[str, Any]:
-        """Return the arguments of a stage, with the values that feed it."""
+        """Return the arguments of a stage, with the values that feed it.
+
+        Those of a gradient are its reference, and the gradient of the step before.
+        """
+        is_gradient = stage.kind == GRADIENT
         fed = {
             argument: self.read(feed) if isinstance(feed, str) else [self.read(one) for one in feed]
             for argument, feed in stage.feeds.items()
+            if not is_gradient or argument == "earlier"
         }
-        return {**stage.arguments, **fed}
+        given = {"input": self._trace.expected(stage.name)} if is_gradient else {}
+        return {**stage.arguments, **given, **fed}
 
     def read(self, name: str) -> Any:
         """Return a value: as it is known, as it can be read, or computed.

@@ -15,7 +15,7 @@ from parity.bundle.tensor_case import TensorCase
 from parity.diagnose.stages.find import allow_rounding, fit_type, measure_distance
 from parity.diagnose.stages.operators import find_operator
 from parity.diagnose.stages.trace import Trace
-from parity.diagnose.stages.values import TraceError, Values
+from parity.diagnose.stages.values import GRADIENT, TraceError, Values
 from parity.lab import op_zoo
 from parity.lab.audits import official_readers, operators, unused_bytes
 from parity.lab.audits.compare_reference import (
@@ -113,7 +113,8 @@ def _measure_stages(trace: Trace) -> Iterator[tuple[str, float, float]]:
     values = Values(trace, (trace.expected,))
     for name, stage in trace.stages.items():
         try:
-            if (expected := trace.expected(name)) is None or not find_operator(stage.kind):
+            is_known = stage.kind != GRADIENT and find_operator(stage.kind)
+            if (expected := trace.expected(name)) is None or not is_known:
                 continue
             right = fit_type(values.compute(name), expected)
         except TraceError:

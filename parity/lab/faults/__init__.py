@@ -18,6 +18,7 @@ class InjectionResult:
     changed: tuple[str, ...] = ()
     #: Those that the fault leaves as they are, such as a value that rounding keeps.
     unchanged: tuple[str, ...] = ()
+    needs: str = ""  # Data that the fault needs to change anything, if the case has none of it
 
 
 @dataclass(frozen=True, kw_only=True)

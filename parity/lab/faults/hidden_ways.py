@@ -98,7 +98,7 @@ class _Search:
     def _measure_size(self, name: str) -> int:
         if name not in self.sizes:
             stage = self.trace.stages.get(name)
-            self.sizes[name] = self._count(stage) if stage else 0
+            self.sizes[name] = self._count(stage) if stage and stage.kind else 0
         return self.sizes[name]
 
     def _spend(self, work: int) -> bool:

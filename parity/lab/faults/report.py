@@ -19,6 +19,7 @@ class Detection:
     missed: tuple[str, ...] = ()  # Parts of ``changed`` that were not found wrong
     named: tuple[str, ...] = ()  # Parts of ``changed`` whose cause or finding names the fault
     other_codes: tuple[str, ...] = ()  # Codes that were found instead of its name
+    needs: str = ""  # Data that the fault needs and the case does not have
 
     @property
     def is_caught(self) -> bool:
@@ -55,6 +56,16 @@ class MutationReport:
         """Names of the faults that changed something and were caught in no case."""
         cells = self.detections
         return [n for n in self.injected if not any(c.is_caught for c in cells[n].values())]
+
+    @property
+    def void(self) -> dict[str, str]:
+        """Faults that changed nothing in any case; with the data that all cases lack, or ``""``."""
+        rows = {n: [*row.values()] for n, row in self.detections.items()}
+        return {
+            n: cells[0].needs if all(cell.needs for cell in cells) else ""
+            for n, cells in rows.items()
+            if not any(cell.changed for cell in cells)
+        }
 
 
 _MAX_COLUMNS = 6  # Maximum number of case columns; with more cases only counts are printed
@@ -157,9 +168,11 @@ def _format_blind(report: MutationReport) -> Iterator[str]:
     if rows:
         yield "not detected by this bundle (the fault changes these, and they pass):"
         yield from rows
-    void = [name for name in report.detections if name not in report.injected]
-    if void:
-        yield f"void in every case (the fault changes nothing): {', '.join(void)}"
+    for needs in sorted({*report.void.values()}):
+        names = [name for name, lacked in report.void.items() if lacked == needs]
+        lacks = f"not applicable, since no case has {needs}" if needs else ""
+        what = lacks or "void in every case (the fault changes nothing)"
+        yield f"{len(names)} {what}: {', '.join(names)}"
 
 
 def _format_score(report: MutationReport) -> str:

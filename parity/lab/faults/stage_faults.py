@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,6 +32,18 @@ _GENERAL = ("stage-skipped", "stage-twice", *(way.code for way in read_ways()["*
 #: Ways that change last digits, which only data at the edges shows; others are planted anyway.
 _FINE = ("digits-cancelled", "subnormals-lost")
 _NO_TOLERANCE = 1e-30  # Of a stage that must be exact: less than any difference that counts
+_TINY = float(np.finfo(np.float32).tiny)
+#: Data that a way needs to be visible, by the name in ``ways.toml``: what they are, and where an
+#: array of float64 or integers has them.
+NEEDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "nan": ("NaN", np.isnan),
+    "negative-zero": ("a negative zero", lambda one: (one == 0) & np.signbit(one)),
+    "subnormal": ("a subnormal number", lambda one: (one != 0) & (np.abs(one) < _TINY)),
+    "beyond-f32": (
+        "a number that float32 rounds",
+        lambda one: ~np.isnan(one) & (one != round_through(one, "f32")),
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,7 @@ class _Planted:
     stage: str
     values: Any
     size: float  # Largest difference; in units of the stage's tolerance where it has one
+    needs: str = ""  # Data that the way needs, if no stage of the operator has it
 
 
 def list_stage_faults(
@@ -63,9 +76,11 @@ def list_stage_faults(
                 continue
             if key not in rows or planted.size / limit > rows[key].size:
                 rows[key] = replace(planted, size=planted.size / limit)
-    for operator in {find_operator(stage.kind): 1 for stage in detail.stages}:
+    for operator in {**{find_operator(stage.kind): 1 for stage in detail.stages}, "*": 1}:
         for way in read_ways().get(operator, ()):
-            rows.setdefault((way.code, operator, way.text), _Planted("", None, 0.0))
+            key = (way.code, operator.strip("*"), way.text)
+            if key not in rows or rows[key].size == 0:
+                rows[key] = _Planted("", None, 0.0, _find_lacking(trace, operator, way.needs))
     for key, one in rows.items():
         yield _make_fault(trace, key, one, narrow)
 
@@ -90,6 +105,27 @@ def list_planted(
             planted = round_through(planted, "bf16") if stage.name in narrow else planted
             key = (code, "" if code in _GENERAL else operator, text)
             yield key, _Planted(stage.name, planted, measure_distance(planted, right))
+
+
+def has_data(needs: str, values: Iterable[Any]) -> bool:
+    """Return whether an array, or one of a list, has the data of one of ``NEEDS``."""
+    lists = (one if isinstance(one, (list, tuple)) else [one] for one in values)
+    arrays = (np.asarray(each) for one in lists for each in one)
+    return any(NEEDS[needs][1](one).any() for one in arrays if one.dtype.kind in "fiu")
+
+
+def _find_lacking(trace: Trace, operator: str, needs: str) -> str:
+    """Return what no stage of an operator has, neither as input nor as output, of a way's needs.
+
+    ``*`` stands for every operator; ``""`` if the way needs nothing, or if a stage has it.
+    """
+    values = Values(trace, (trace.expected,))
+    for stage in trace.stages.values() if needs else ():
+        if operator in ("*", find_operator(stage.kind)):
+            with suppress(TraceError):
+                if has_data(needs, (*values.collect(stage).values(), values.read(stage.name))):
+                    return ""
+    return NEEDS[needs][0] if needs else ""
 
 
 def find_atol(rule: Rule) -> float:
@@ -118,7 +154,7 @@ def _make_fault(
 def _inject(trace: Trace, one: _Planted, narrow: Collection[str], folder: Path) -> InjectionResult:
     """Write a dump whose stage goes the wrong way."""
     if not one.stage or one.size == 0:
-        return InjectionResult(unchanged=(one.stage or "no stage",))
+        return InjectionResult(unchanged=(one.stage or "no stage",), needs=one.needs)
     for path in [*folder.rglob("*")]:
         if path.is_file():
             path.unlink()

@@ -251,11 +251,17 @@ class Layers(nn.Module):
 
     def forward(self, image: Tensor, table: Tensor, indices: Tensor, labels: Tensor) -> Any:
         """Take ``[2, 4, 5, 5]``, ``[3, 4, 4]``, indices ``[4, 4]`` below 4, and classes ``[3]``."""
-        row, other, large = table[0], table[1], table[2] * 400
+        row, other, large = table[0], table[1], table[-1] * 400
+        statistics = row[0] / 5, self.class_weight * 0.5
+        logs, summed = F.log_softmax(table[:, 0], 1), {"reduction": "sum"}
         return [
             *(self.group(image / 10), self.instance(image / 10), self.up(image)),
             F.rms_norm(row / 100, [4], self.class_weight, eps=1e-5),
+            F.batch_norm(image / 10, *statistics, training=True, momentum=0.0, eps=1e-3),
+            *(F.group_norm(image / 10, 2, eps=1e-4), F.layer_norm(row / 100, [4], eps=1e-4)),
             *(F.elu(row, 0.5), F.selu(row), F.softplus(other, beta=2.0, threshold=1.0)),
+            *(F.elu(row / 1e4), F.selu(row / 1e4), F.softplus(row / 10 - 14)),
+            torch.ops.aten.elu(row, 0.5, 1.5),
             *(F.hardswish(row), torch.sigmoid(row), F.gelu(row, approximate="tanh")),
             *(table.softmax(1), F.log_softmax(table, 1), torch.relu(other * 20)),
             *(large.softmax(0), F.log_softmax(large, 0)),
@@ -270,17 +276,17 @@ class Layers(nn.Module):
             *(table.mean(1), other.mean(0), table.sum(1), other.sum(0)),
             *(table.var(1), row.var(1, correction=0), table.std(1), row.std(1, correction=0)),
             *(torch.round(indices / 2), torch.cat([row, table[2]]), table.permute(1, 2, 0) * 2),
+            *(row.var(0), row.std(0), torch.round(row, decimals=1), torch.cat([row, other], 1)),
+            *(torch.div(row, other, rounding_mode="floor"), row / row[0], row * row[0]),
+            *(torch.arange(0, 1, 0.1), torch.addmm(row[0], row, other, beta=2, alpha=3)),
             *(torch.addmm(row[0], row, other), torch.matmul(row, table[2]), row - other),
             torch.sub(row, table[2], alpha=2) + torch.add(row, other, alpha=3),
             F.scaled_dot_product_attention(table, row, table * 2, table[2] * 3, scale=0.3),
-            F.mse_loss(row, other, reduction="sum"),
-            F.l1_loss(row, other, reduction="sum"),
-            F.smooth_l1_loss(row, other, reduction="sum"),
+            *(one(row, other, **summed) for one in (F.mse_loss, F.l1_loss, F.smooth_l1_loss)),
             F.binary_cross_entropy_with_logits(row, other.sigmoid(), pos_weight=table[2][0]),
-            F.binary_cross_entropy_with_logits(row, other.sigmoid(), reduction="sum"),
-            F.cross_entropy(table[:, 0], labels, reduction="sum"),
-            F.nll_loss(F.log_softmax(table[:, 0], 1), labels, self.class_weight),
-            F.nll_loss(F.log_softmax(table[:, 0], 1), labels, reduction="sum"),
+            F.binary_cross_entropy_with_logits(row, other.sigmoid(), **summed),
+            F.cross_entropy(table[:, 0], labels, **summed),
+            *(F.nll_loss(logs, labels, self.class_weight), F.nll_loss(logs, labels, **summed)),
         ]
 
 

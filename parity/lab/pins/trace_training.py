@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parity.diagnose.stages.values import GRADIENT
 from parity.errors import ConfigError, Problem
 from parity.lab.libraries import import_library
 from parity.lab.pins.trace_stage import (
@@ -120,7 +121,10 @@ def list_stages(
         # One stage for all parameters, so that the list of stages does not grow with their square.
         whole = f"step_{step}/parameters"
         rows.append({"name": whole, "feeds": {"parameters": before}})
-        rows += [{"name": f"step_{step}/grad/{name}", "feeds": {"model": whole}} for name in names]
+        for name in names:
+            feeds = {"model": whole, "earlier": f"step_{step - 1}/grad/{name}"}
+            later = {"kind": GRADIENT, "feeds": feeds} if step > 1 else {"feeds": {"model": whole}}
+            rows.append({"name": f"step_{step}/grad/{name}", **later})
         for name, old in zip(names, before, strict=True):
             feeds = {"param": old, "grad": f"step_{step}/grad/{name}"}
             for key in _list_states(kind, settings):

@@ -40,7 +40,8 @@ def add_cause(finding: Finding, cause: StageCause) -> Finding:
             count = format_count(len(cause.missed), "stages")
             text += f"; {count} not reached by the search: {ends}"
         return replace(finding, message=f"{finding.message}; {text}", details=tuple(details))
-    return replace(finding, message=f"{finding.message}; no cause: {cause.reason}")
+    reason = cause.reason or "no known wrong way changes its output"
+    return replace(finding, message=f"{finding.message}; no cause: {reason}")
 
 
 def format_cause(cause: StageCause) -> str:

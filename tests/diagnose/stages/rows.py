@@ -469,6 +469,7 @@ ROWS += [
     ("stack", "aten.stack.default", {"tensors": [draw(2, 3), draw(2, 3)], "dim": 1}),
 ]
 _STEP = {"param": draw(4, 5), "grad": draw(4, 5), "lr": 0.1, "weight_decay": 0.2}
+_AVERAGES = {"exp_avg": draw(4, 5), "exp_avg_sq": _positive(4, 5) / 50}
 #: Kinds that are no ATen calls, by the names of modules and optimizers.
 MODULES: list[tuple[str, str, dict[str, Any]]] = [
     ("rotary", "rotary", {"input": draw(2, 3, 5, 8), "base": 2e4, "offset": 1}),
@@ -496,13 +497,13 @@ MODULES: list[tuple[str, str, dict[str, Any]]] = [
         {**_STEP, "momentum": 0.9, "momentum_buffer": draw(4, 5), "nesterov": True},
     ),
     (
-        "adam",
-        "Adam",
-        {**_STEP, "eps": 0.1, "exp_avg": draw(4, 5), "exp_avg_sq": _positive(4, 5) / 50, "step": 3},
+        "sgd-dampened",
+        "SGD",
+        {**_STEP, "momentum": 0.9, "momentum_buffer": draw(4, 5), "dampening": 0.3},
     ),
-    (
-        "adamw",
-        "AdamW",
-        {**_STEP, "eps": 0.1, "exp_avg": draw(4, 5), "exp_avg_sq": _positive(4, 5) / 50, "step": 3},
+    *(
+        (kind.lower(), kind, {**_STEP, **_AVERAGES, "betas": [0.8, 0.95], "eps": 0.1, "step": 3})
+        for kind in ("Adam", "AdamW")
     ),
+    ("gradient", "gradient", {"input": draw(4, 5), "earlier": draw(4, 5)}),
 ]

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from parity.bundle.tensor_rules import resolve_rules
-from parity.diagnose.stages.find import list_ways
+from parity.diagnose.stages import operators
+from parity.diagnose.stages.find import Way, list_ways
 from parity.diagnose.stages.operators import find_operator
 from parity.diagnose.stages.values import Values
-from parity.lab.faults import stage_faults
+from parity.lab.faults import InjectionResult, stage_faults
 from parity.lab.faults.stage_faults import list_stage_faults, recompute
 from parity.suites.base import Case, Dump
 from parity.suites.tensors import suite
@@ -25,7 +26,7 @@ from tests.support.embedded_traces import (
     verify_values,
     verify_wrong,
 )
-from tests.support.traces import write_dump
+from tests.support.traces import write_bundle, write_dump
 
 Cases = dict[str, "Case"]
 
@@ -113,6 +114,23 @@ def test_wrong_gradient_is_not_taken_for_a_wrong_update(cases: Cases, tmp_path: 
     assert "step 2: the gradient of fc2.weight is the first that diverges" in first.message
 
 
+@pytest.mark.parametrize("name", ["encoder-train-sgd", "encoder-train-adamw"])
+@pytest.mark.parametrize("hidden", ["", "/grad/"], ids=["all dumped", "gradients not dumped"])
+def test_gradients_that_are_not_set_to_zero_are_named(
+    cases: Cases, tmp_path: Path, name: str, hidden: str
+) -> None:
+    trace = read_trace(cases[name])
+    wrong = {
+        place: trace.expected(place) + trace.expected(place.replace("step_2", "step_1"))
+        for place in trace.stages
+        if place.startswith("step_2/grad/")
+    }
+    without = [place for place in trace.stages if hidden and hidden in place]
+    first = verify_wrong(cases[name], tmp_path, wrong, without)[0]
+    assert first.measures["cause_code"] == "gradient-accumulated"
+    assert str(first.tensor).startswith("step_2/" if hidden else "step_2/grad/")
+
+
 def test_random_changes_are_found_and_get_no_name(cases: Cases, tmp_path: Path) -> None:
     """A thousand of them were tried with other seeds; none was named."""
     rng = np.random.default_rng(5)
@@ -152,6 +170,33 @@ def test_each_wrong_way_of_a_case_is_planted_in_one_stage(
         named = errors[0].measures.get("cause_codes") if errors else None
         lines.append(f"{fault.name}: {result.changed or 'void'}, {named}")
     golden("\n".join(lines))
+
+
+_POOL = {
+    "name": "pool",
+    "kind": "aten.max_pool2d.default",
+    "arguments": {"kernel_size": [1, 2]},
+    "feeds": {"self": "x"},
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "is_known", "needs"),
+    [(2.0, True, "NaN"), (np.nan, False, "")],
+    ids=["data lack it", "the way is not computed"],
+)
+def test_way_is_excused_only_where_the_data_lack_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float, is_known: bool, needs: str
+) -> None:
+    if not is_known:
+        monkeypatch.setattr(Way, "compute", lambda _, op, arguments: operators.call(op, arguments))
+    values = np.array([[[0.5, -1.0, value, 0.25]]], np.float32)
+    pooled = np.maximum(values[..., ::2], values[..., 1::2])
+    tree = write_bundle(tmp_path, references={"pool": pooled}, stages=[_POOL], outputs=["pool"])
+    np.save(tree / "forward/inputs/x.npy", values)
+    (case,) = suite.read_cases(tree, {})
+    (fault,) = (one for one in _list_faults(case) if one.name == "nan-ignored:max_pool")
+    assert fault.inject(tmp_path) == InjectionResult(unchanged=("no stage",), needs=needs)
 
 
 def test_kinds_and_wrong_ways_of_the_bundle_are_many(cases: Cases) -> None:
