@@ -194,7 +194,7 @@ def test_a_fault_that_needs_other_data_is_not_applicable() -> None:
     reported = proven(lacks={"one": lacks, "two": lacks}, mixed={"one": lacks, "two": has})
 
     assert list(format_report(reported))[-3:-1] == [
-        "1 void in every case (the fault changes nothing): mixed",
+        "1 void in every case (it changes nothing, or less than the tolerance): mixed",
         "1 not applicable, since no case has NaN: lacks",
     ]
 
@@ -204,6 +204,6 @@ def test_a_void_plant_is_no_catch() -> None:
 
     assert (reported.injected, reported.missed) == ([], [])
     assert list(format_report(reported))[-2:] == [
-        "1 void in every case (the fault changes nothing): nothing",
+        "1 void in every case (it changes nothing, or less than the tolerance): nothing",
         "no fault could be injected: the bundle proves nothing",
     ]

@@ -149,6 +149,7 @@ TABLE: dict[str, Function] = {
     ),
     "larger": lambda input, other: np.where(np.less(input, other), other, input),
     "smaller": lambda input, other: np.where(np.greater(input, other), other, input),
+    "same": lambda input, other: np.equal(input, other) | (np.isnan(input) & np.isnan(other)),
     "floor_divide": lambda input, other: div(input, other, "floor"),
     "xlogy": lambda input, other: np.where(
         np.equal(input, 0) & ~np.isnan(other), 0.0, input * np.log(widen(other))

@@ -171,7 +171,7 @@ def _format_blind(report: MutationReport) -> Iterator[str]:
     for needs in sorted({*report.void.values()}):
         names = [name for name, lacked in report.void.items() if lacked == needs]
         lacks = f"not applicable, since no case has {needs}" if needs else ""
-        what = lacks or "void in every case (the fault changes nothing)"
+        what = lacks or "void in every case (it changes nothing, or less than the tolerance)"
         yield f"{len(names)} {what}: {', '.join(names)}"
 
 

@@ -89,6 +89,7 @@ OPS: list[tuple[str, dict[str, Any]]] = [
     ("sub", {"input": _FINITE, "other": _OTHERS[:11], "alpha": 3}),
     ("heaviside", {"input": _EDGES, "values": np.array(0.25)}),
     ("isclose", {"input": _EDGES, "other": _EDGES, "equal_nan": True}),
+    *((op, {"input": _EDGES, "other": _EDGES}) for op in ("eq", "ne")),
     ("isclose", {"input": np.array([100.0, 1.0, 0.0]), "other": np.array([101.005, 1.2, 1e-3]), "rtol": 0.01, "atol": 1e-3}),
     ("clamp", {"input": _EDGES, "min": -1.0, "max": 2.0}),
     ("clamp", {"input": _EDGES, "min": 2.0, "max": -1.0}),

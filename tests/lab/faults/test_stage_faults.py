@@ -168,7 +168,8 @@ def test_each_wrong_way_of_a_case_is_planted_in_one_stage(
         findings = suite.verify(case, Dump(folder=folder), case.tolerances).findings
         errors = [one for one in findings if one.level == "error"]
         named = errors[0].measures.get("cause_codes") if errors else None
-        lines.append(f"{fault.name}: {result.changed or 'void'}, {named}")
+        void = f"void, needs {result.needs}" if result.needs else "void"
+        lines.append(f"{fault.name}: {result.changed or void}, {named}")
     golden("\n".join(lines))
 
 
