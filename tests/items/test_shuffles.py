@@ -18,6 +18,7 @@ from parity.items.shuffles import (
     measure_order_chance,
     rank_items,
 )
+from tests.support.shuffles import shuffle_buffer, shuffle_shards
 
 Measure = Callable[[Ints], Likeness]
 
@@ -104,29 +105,6 @@ def test_uniform_shuffles_are_never_reported() -> None:
         assert find_likeness(order, other) == [], n
 
 
-def shuffle_buffer(n: int, size: int) -> Ints:
-    """Deliver a random item of a buffer, which the next item of the data set fills up again."""
-    generator, buffer, order = np.random.default_rng(0), list(range(size)), []
-    for item in range(size, n + size):
-        place = int(generator.integers(len(buffer)))
-        order.append(buffer[place])
-        if item < n:
-            buffer[place] = item
-        else:
-            buffer.pop(place)
-    return np.asarray(order)
-
-
-def shuffle_shards(n: int, size: int, *, shards: bool, items: bool) -> Ints:
-    """Shuffle whole shards, the items of each, or both."""
-    generator = np.random.default_rng(0)
-    parts = np.split(np.arange(n), n // size)
-    parts = [generator.permutation(part) if items else part for part in parts]
-    return np.concatenate(
-        [parts[k] for k in generator.permutation(len(parts))] if shards else parts
-    )
-
-
 def interleave(n: int, workers: int, *, window: int) -> Ints:
     """Let each worker shuffle its part in windows; they deliver in turn."""
     part = n // workers
@@ -139,9 +117,9 @@ WEAK = {
     "rotation": (np.roll(np.arange(11), 3), {"rotated": 8}),
     "reversal": (np.arange(11)[::-1], {"reversed": 0}),
     "reversed rotation": (np.roll(np.arange(100)[::-1], 1), {"reversed": 99}),
-    "buffer of 4 of 20": (shuffle_buffer(20, 4), {"displacement": 3}),
-    "buffer of 100 of 1,000": (shuffle_buffer(1000, 100), {"displacement": 99}),
-    "buffer of 700 of 1,000": (shuffle_buffer(1000, 700), {"displacement": None}),
+    "buffer of 4 of 20": (shuffle_buffer(range(20), 4), {"displacement": 3}),
+    "buffer of 100 of 1,000": (shuffle_buffer(range(1000), 100), {"displacement": 99}),
+    "buffer of 700 of 1,000": (shuffle_buffer(range(1000), 700), {"displacement": None}),
     "shards in another order": (shuffle_shards(1000, 50, shards=True, items=False), {"pairs": 980}),
     "items within shards": (
         shuffle_shards(1000, 50, shards=False, items=True),

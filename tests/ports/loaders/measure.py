@@ -25,7 +25,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, get_worker_info
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    DistributedSampler,
+    IterableDataset,
+    get_worker_info,
+)
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
@@ -34,7 +40,7 @@ from parity.results import Finding
 
 PAGE = Path(__file__).parents[3] / "docs" / "loaders.md"
 MARKS = "<!-- table of loaders -->", "<!-- end of the table -->"
-ITEMS, FEW, BATCH = 1000, 38, 4
+ITEMS, FEW, BATCH = 1000, 18, 4
 
 Found = list[Finding] | str
 
@@ -65,7 +71,9 @@ def run_of(batches: Iterable[Any], first: int = 0) -> Run:
     return Run.of(((ids, ids, ids) for (ids,) in columns), first)
 
 
-def check_cuts(make: Callable[[], Any], save: Callable[[Any], Any], load: Callable[[Any, Any], Any]) -> Found:
+def check_cuts(
+    make: Callable[[], Any], save: Callable[[Any], Any], load: Callable[[Any, Any], Any]
+) -> Found:
     """Save after each batch, load in a new loader, and compare the rest with the whole run.
 
     ``make`` gives a loader with `__iter__`; ``save`` takes (loader, iterator), ``load`` (loader, state) and
@@ -89,6 +97,7 @@ def check_cuts(make: Callable[[], Any], save: Callable[[Any], Any], load: Callab
 
 # --- torch ------------------------------------------------------------------------------------
 
+
 class Ids(Dataset):
     def __init__(self, count: int = ITEMS) -> None:
         self.count = count
@@ -110,7 +119,9 @@ class Stream(IterableDataset):
         return iter(range(first, self.count, step))
 
 
-def sample_ranks(world: int, epoch: int | None = 0, seed: int = 0, **options: Any) -> list[list[int]]:
+def sample_ranks(
+    world: int, epoch: int | None = 0, seed: int = 0, **options: Any
+) -> list[list[int]]:
     ranks = []
     for rank in range(world):
         data = Ids()
@@ -170,13 +181,17 @@ def _() -> Found:
 
 # --- torchdata --------------------------------------------------------------------------------
 
-def load_stateful(workers: int, *, stream: bool = False) -> Any:
+
+def load_stateful(workers: int, *, stream: bool = False, shared: bool = True) -> Any:
     from torchdata.stateful_dataloader import StatefulDataLoader
 
     if stream:
         return StatefulDataLoader(Stream(FEW, sharded=True), BATCH, num_workers=workers)
-    generator = torch.Generator().manual_seed(7)
-    return StatefulDataLoader(Ids(FEW), BATCH, shuffle=True, num_workers=workers, generator=generator)
+    torch.manual_seed(7)
+    generator = torch.Generator().manual_seed(7) if shared else None
+    return StatefulDataLoader(
+        Ids(FEW), BATCH, shuffle=True, num_workers=workers, generator=generator
+    )
 
 
 def load_state(loader: Any, state: Any) -> Any:
@@ -187,7 +202,9 @@ def load_state(loader: Any, state: Any) -> Any:
 def check_stateful(workers: int, other: int | None = None, *, stream: bool = False) -> Found:
     counts = itertools.chain([workers], itertools.repeat(workers if other is None else other))
     return check_cuts(
-        lambda: load_stateful(next(counts), stream=stream), lambda pair: pair[0].state_dict(), load_state
+        lambda: load_stateful(next(counts), stream=stream),
+        lambda pair: pair[0].state_dict(),
+        load_state,
     )
 
 
@@ -198,26 +215,30 @@ for _workers in (0, 2):
             partial(check_stateful, _workers, stream=_stream)
         )
 for _pair in ((0, 2), (2, 0), (2, 3)):
-    add("torchdata", f"`StatefulDataLoader`, saved with {_pair[0]} workers, loaded with {_pair[1]}", "state at each cut")(
-        partial(check_stateful, *_pair)
-    )
+    add(
+        "torchdata",
+        f"`StatefulDataLoader`, saved with {_pair[0]} workers, loaded with {_pair[1]}",
+        "state at each cut",
+    )(partial(check_stateful, *_pair))
 
 
-def check_end(workers: int) -> Found:
+def check_end(workers: int, *, shared: bool) -> Found:
     """Compare the epoch after a state saved at the end of one with the uninterrupted second epoch."""
-    whole = load_stateful(workers)
+    whole = load_stateful(workers, shared=shared)
     list(whole)
     state = copy.deepcopy(whole.state_dict())
     second = run_of(list(whole))
-    after = load_state(load_stateful(workers), state)
-    first = list(after)
-    return check_repeated(second, run_of(first), "the next epoch")
+    after = load_state(load_stateful(workers, shared=shared), state)
+    return check_repeated(second, run_of(list(after)), "the next epoch")
 
 
-for _workers in (0, 2):
-    add("torchdata", f"`StatefulDataLoader`, shuffled, {_workers} workers", "state at the end starts the next epoch")(
-        partial(check_end, _workers)
-    )
+for _workers, _shared in itertools.product((0, 2), (True, False)):
+    _kind = "with" if _shared else "without"
+    add(
+        "torchdata",
+        f"`StatefulDataLoader`, shuffled, {_workers} workers, {_kind} a `generator`",
+        "state at the end starts the next epoch",
+    )(partial(check_end, _workers, shared=_shared))
 
 
 def check_again(workers: int) -> Found:
@@ -235,10 +256,13 @@ def check_again(workers: int) -> Found:
     return found or ([] if same else "same order; the state has other bytes")
 
 
-add("torchdata", "`StatefulDataLoader`, shuffled, 0 workers", "save, load, save")(partial(check_again, 0))
+add("torchdata", "`StatefulDataLoader`, shuffled, 0 workers", "save, load, save")(
+    partial(check_again, 0)
+)
 
 
 # --- Hugging Face datasets --------------------------------------------------------------------
+
 
 def make_dataset(count: int = ITEMS) -> Any:
     import datasets
@@ -258,16 +282,26 @@ def _() -> Found:
 
 @add("datasets", "`Dataset.shuffle(seed)`", "seeds 0 to 3")
 def _() -> Found:
-    return audit_epochs({(seed, 0): read_column(make_dataset().shuffle(seed=seed)) for seed in range(4)})
+    return audit_epochs(
+        {(seed, 0): read_column(make_dataset().shuffle(seed=seed)) for seed in range(4)}
+    )
 
 
 def stream_dataset(shards: int = 1, count: int = ITEMS, size: int = 100) -> Any:
-    return make_dataset(count).to_iterable_dataset(num_shards=shards).shuffle(seed=0, buffer_size=size)
+    return (
+        make_dataset(count).to_iterable_dataset(num_shards=shards).shuffle(seed=0, buffer_size=size)
+    )
 
 
 for _shards, _size in ((1, 100), (1, 1000), (10, 100)):
-    add("datasets", f"iterable, {_shards} shard{'s' * (_shards > 1)}, `shuffle(buffer_size={_size})`", "items and shuffle")(
-        lambda shards=_shards, size=_size: audit_ids(read_column(stream_dataset(shards, size=size)), ITEMS)
+    add(
+        "datasets",
+        f"iterable, {_shards} shard{'s' * (_shards > 1)}, `shuffle(buffer_size={_size})`",
+        "items and shuffle",
+    )(
+        lambda shards=_shards, size=_size: audit_ids(
+            read_column(stream_dataset(shards, size=size)), ITEMS
+        )
     )
 
 
@@ -301,29 +335,47 @@ def check_dataset_state(size: int) -> Found:
     return found
 
 
-add("datasets", "iterable, in order, 2 shards", "`state_dict` at each cut")(partial(check_dataset_state, 0))
-add("datasets", "iterable, `shuffle(buffer_size=10)`", "`state_dict` at each cut")(partial(check_dataset_state, 10))
+add("datasets", "iterable, in order, 2 shards", "`state_dict` at each cut")(
+    partial(check_dataset_state, 0)
+)
+add("datasets", "iterable, `shuffle(buffer_size=10)`", "`state_dict` at each cut")(
+    partial(check_dataset_state, 10)
+)
 
 
 def load_streams(shards: int, workers: int) -> list[int]:
-    return [int(one) for batch in DataLoader(stream_dataset(shards, size=1000), BATCH, num_workers=workers) for one in batch["id"]]
+    return [
+        int(one)
+        for batch in DataLoader(stream_dataset(shards, size=1000), BATCH, num_workers=workers)
+        for one in batch["id"]
+    ]
 
 
 for _shards in (4, 3, 1):
-    add("datasets", f"iterable, {_shards} shard{'s' * (_shards > 1)}, torch `DataLoader`, 2 workers", "items")(
-        lambda shards=_shards: audit_ids(load_streams(shards, 2), ITEMS, shuffled=False)
-    )
+    add(
+        "datasets",
+        f"iterable, {_shards} shard{'s' * (_shards > 1)}, torch `DataLoader`, 2 workers",
+        "items",
+    )(lambda shards=_shards: audit_ids(load_streams(shards, 2), ITEMS, shuffled=False))
 for _shards in (4, 3):
+
     def _check_split(shards: int = _shards) -> Found:
         from datasets.distributed import split_dataset_by_node
 
-        ranks = [split_dataset_by_node(stream_dataset(shards, size=1000), rank, 2) for rank in range(2)]
-        return audit_ranks([read_column(rank) for rank in ranks], ITEMS, shortfall="fill", shuffled=False)
+        ranks = [
+            split_dataset_by_node(stream_dataset(shards, size=1000), rank, 2) for rank in range(2)
+        ]
+        return audit_ranks(
+            [read_column(rank) for rank in ranks], ITEMS, shortfall="fill", shuffled=False
+        )
 
-    add("datasets", f"iterable, {_shards} shards, `split_dataset_by_node`, 2 ranks", "ranks")(_check_split)
+    add("datasets", f"iterable, {_shards} shards, `split_dataset_by_node`, 2 ranks", "ranks")(
+        _check_split
+    )
 
 
 # --- Grain ------------------------------------------------------------------------------------
+
 
 class Source:
     """Ids. Grain compares ``repr`` when it sets a saved state."""
@@ -341,11 +393,23 @@ class Source:
         return f"Source({self.count})"
 
 
-def load_grain(workers: int = 0, count: int = ITEMS, seed: int = 0, shard: tuple[int, int] | None = None, epochs: int = 1, *, drop: bool = False) -> Any:
+def load_grain(
+    workers: int = 0,
+    count: int = ITEMS,
+    seed: int = 0,
+    shard: tuple[int, int] | None = None,
+    epochs: int = 1,
+    *,
+    drop: bool = False,
+) -> Any:
     import grain.python as grain
 
-    options = grain.NoSharding() if shard is None else grain.ShardOptions(*shard, drop_remainder=drop)
-    sampler = grain.IndexSampler(num_records=count, shard_options=options, shuffle=True, num_epochs=epochs, seed=seed)
+    options = (
+        grain.NoSharding() if shard is None else grain.ShardOptions(*shard, drop_remainder=drop)
+    )
+    sampler = grain.IndexSampler(
+        num_records=count, shard_options=options, shuffle=True, num_epochs=epochs, seed=seed
+    )
     return grain.DataLoader(
         data_source=Source(count),
         sampler=sampler,
@@ -374,7 +438,11 @@ def _() -> Found:
 
 
 for _drop in (False, True):
-    add("Grain", f"`DataLoader`, 3 shards, `drop_remainder={_drop}`", "ranks, cut" if _drop else "ranks, uneven")(
+    add(
+        "Grain",
+        f"`DataLoader`, 3 shards, `drop_remainder={_drop}`",
+        "ranks, cut" if _drop else "ranks, uneven",
+    )(
         lambda drop=_drop: audit_ranks(
             [list_ids(load_grain(shard=(rank, 3), drop=drop)) for rank in range(3)],
             ITEMS,
@@ -395,9 +463,11 @@ def check_grain(workers: int, other: int) -> Found:
 
 
 for _pair in ((0, 0), (2, 2), (0, 2), (2, 0)):
-    add("Grain", f"`DataLoader`, saved with {_pair[0]} workers, loaded with {_pair[1]}", "state at each cut")(
-        partial(check_grain, *_pair)
-    )
+    add(
+        "Grain",
+        f"`DataLoader`, saved with {_pair[0]} workers, loaded with {_pair[1]}",
+        "state at each cut",
+    )(partial(check_grain, *_pair))
 
 
 def make_map(seed: int, count: int = ITEMS) -> Any:
@@ -411,7 +481,11 @@ def _() -> Found:
     return audit_ids(list_ids(make_map(0)), ITEMS)
 
 
-@add("Grain", "`MapDataset.shuffle(seed).repeat()`, seeds 0 and 1, two epochs of each", "seeds and epochs")
+@add(
+    "Grain",
+    "`MapDataset.shuffle(seed).repeat()`, seeds 0 and 1, two epochs of each",
+    "seeds and epochs",
+)
 def _() -> Found:
     orders = {}
     for seed in range(2):
@@ -427,7 +501,9 @@ def _() -> Found:
     from grain import experimental
 
     source = grain.MapDataset.source(Source(ITEMS)).to_iter_dataset()
-    return audit_ids(list_ids(experimental.WindowShuffleIterDataset(source, window_size=100, seed=0)), ITEMS)
+    return audit_ids(
+        list_ids(experimental.WindowShuffleIterDataset(source, window_size=100, seed=0)), ITEMS
+    )
 
 
 # --- webdataset -------------------------------------------------------------------------------
@@ -464,12 +540,16 @@ def _read_item(sample: dict[str, Any]) -> int:
 SHARD_FILES: list[str] = []
 
 for _shard, _size in ((False, 100), (False, 1000), (SHARDS, 100), (SHARDS, 1000)):
-    add("webdataset", f"`shardshuffle={_shard}`, `shuffle({_size})`, {SHARDS} shards of 100", "items and shuffle")(
-        lambda shard=_shard, size=_size: audit_ids(list(load_web(shard, size, seed=0)), ITEMS)
-    )
+    add(
+        "webdataset",
+        f"`shardshuffle={_shard}`, `shuffle({_size})`, {SHARDS} shards of 100",
+        "items and shuffle",
+    )(lambda shard=_shard, size=_size: audit_ids(list(load_web(shard, size, seed=0)), ITEMS))
 for _workers in (2, 3, 12):
     add("webdataset", f"`DataLoader`, {_workers} workers, {SHARDS} shards", "items")(
-        lambda workers=_workers: audit_ids(list_ids(DataLoader(load_web(), BATCH, num_workers=workers)), ITEMS, shuffled=False)
+        lambda workers=_workers: audit_ids(
+            list_ids(DataLoader(load_web(), BATCH, num_workers=workers)), ITEMS, shuffled=False
+        )
     )
 
 
@@ -487,6 +567,7 @@ def read_rank(rank: int, world: int, splitter: str) -> list[int]:
 
 for _splitter in ("", "split_by_node"):
     for _world in (2, 3):
+
         def _check_nodes(world: int = _world, splitter: str = _splitter) -> Found:
             try:
                 ranks = [read_rank(rank, world, splitter) for rank in range(world)]
@@ -508,13 +589,17 @@ def _() -> Found:
 def _() -> Found:
     import webdataset
 
-    data = webdataset.WebDataset(SHARD_FILES, shardshuffle=False).compose(
-        webdataset.detshuffle(1000)
-    ).decode().map(_read_item)
+    data = (
+        webdataset.WebDataset(SHARD_FILES, shardshuffle=False)
+        .compose(webdataset.detshuffle(1000))
+        .decode()
+        .map(_read_item)
+    )
     return audit_epochs({(0, epoch): list(data) for epoch in range(2)})
 
 
 # --- the table --------------------------------------------------------------------------------
+
 
 def describe(found: Found) -> str:
     """Return the cell of a result: the codes of findings that are no notice, or what was said."""
@@ -533,12 +618,18 @@ def shorten(text: str) -> str:
 
 
 def write_table() -> str:
-    versions = {name: importlib.metadata.version(name.lower()) for name in dict.fromkeys(row.library for row in ROWS)}
+    versions = {
+        name: importlib.metadata.version(name.lower())
+        for name in dict.fromkeys(row.library for row in ROWS)
+    }
     lines = ["| library | set-up | what is checked | result |", "|---|---|---|---|"]
     for row in ROWS:
         result = describe(row.run())
         print(f"{row.library}: {row.setup}: {row.check}: {result}", file=sys.stderr, flush=True)
-        lines.append(f"| {row.library} {versions[row.library]} | {row.setup} | {row.check} | {result} |")
+        lines.append(
+            f"| {row.library} {versions[row.library]} | {row.setup} | {row.check} | {result} |"
+        )
+        sys.stderr.flush()
     return "\n".join(lines)
 
 
