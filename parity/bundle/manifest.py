@@ -35,7 +35,7 @@ _KEYS = (*_TEXTS, *_PATHS, "expect", "bounds", "inputs", "names")
 _DEFAULTS = (*COMPARISON, "dtypes", "tensors", "words")
 _KEYS_2 = (
     *(key for key in _KEYS if key != "bounds"),
-    *("folder", *_DEFAULTS, "metadata", "json", "text", "stages", "outputs"),
+    *("folder", *_DEFAULTS, "metadata", "json", "text", "writes", "stages", "outputs"),
 )
 
 

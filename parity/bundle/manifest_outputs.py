@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from parity.bundle.manifest_reader import is_below
 from parity.bundle.tolerances import JSON_TOLERANCES, format_value
 from parity.tensors.json_values import make_pointer
 
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from parity.bundle.document import Place
     from parity.bundle.manifest_reader import Item
     from parity.bundle.tensor_case import TensorCase
+
+
+#: Formats of files that a port writes.
+FORMATS = ("gguf", "npy", "pth", "safetensors")
 
 
 class JsonRule(NamedTuple):
@@ -38,7 +43,22 @@ def add_outputs(case: TensorCase, item: Item) -> TensorCase:
         what = f"the reference {format_value(source)} of {item.what}"
         name = "stdout.json" if source == "stdout" else source
         replace(stated, value=name, what=what).read_path(case.find_document("stdout").parent)
-    return replace(case, documents=documents, texts=texts)
+    writes = _read_writes(item.enter("writes", {}))
+    return replace(case, documents=documents, texts=texts, writes=writes)
+
+
+def _read_writes(item: Item) -> dict[str, str]:
+    """Return the files that a port must write: a format each, or the file that it must equal."""
+    found = item.read_object()
+    for name, form in found.items():
+        known = [*FORMATS, *(one for one in found if found[one] in FORMATS and one != name)]
+        stated = f"{format_value(name)} in {item.what}"
+        if not is_below(name):
+            item.add_problem(f"{stated} must be a path below the dump", name)
+        elif form not in known:
+            forms = f"one of {', '.join(FORMATS)}, or another file of them, with the same bytes"
+            item.add_problem(f"{stated} is {format_value(form)}; it must be {forms}", name)
+    return found
 
 
 def _read_json_rules(document: Item) -> dict[str, JsonRule]:

@@ -95,13 +95,12 @@ class Item:
     def read_path(self, folder: Path) -> Path | None:
         """Return a path below ``folder`` that is there."""
         text = self.value if isinstance(self.value, str) else ""
-        parts = PurePosixPath(text).parts
         stated = f"{self.what} is {format_value(self.value)}"
-        if not parts or text.startswith("/") or ".." in parts or "\\" in text or ":" in text:
+        if not is_below(text):
             below = "the case's folder" if self.place[-1] != "folder" else "the bundle"
             self.add_problem(f"{stated}; it must be a path below {below}")
             return None
-        path = folder.joinpath(*parts)
+        path = folder.joinpath(*PurePosixPath(text).parts)
         if not is_present(path):
             self.add_problem(f"{stated}, which the bundle does not have")
         return path
@@ -234,6 +233,12 @@ class Item:
         if measure.requires_one_of and not set(measure.requires_one_of) & set(given):
             self.add_problem(f"{self.what} needs {' or '.join(measure.requires_one_of)}")
         return {name: given.get(name, one.default) for name, one in measure.settings.items()}
+
+
+def is_below(path: str) -> bool:
+    """Return whether a text is a path below a folder."""
+    parts = PurePosixPath(path).parts
+    return bool(parts) and not (path.startswith("/") or ".." in parts or {*"\\:"} & {*path})
 
 
 def is_present(path: Path) -> bool:

@@ -41,6 +41,8 @@ class TensorCase:
     #: Entries that `__metadata__` of a dump must have: those of the reference (True), stated ones,
     #: or not asked for (None)
     metadata: bool | Mapping[str, str] | None = None
+    #: Files that the port must write, each with its format, or with another one that has its bytes
+    writes: Mapping[str, str] = field(default_factory=dict)
     inputs: tuple[Path, ...] = ()
     #: Tensors that a port may be asked for by name, where no reference names them
     names: tuple[str, ...] = ()

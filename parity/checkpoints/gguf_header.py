@@ -7,26 +7,31 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import prod
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from parity.checkpoints.gguf_types import BY_CODE
 from parity.checkpoints.location import StorageLocation
 
 _Parsed = TypeVar("_Parsed")
 
-#: ``struct``'s code of a metadata value, by type; 8 is a text, 9 an array.
-_VALUES = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
-_INTEGERS = "BbHhIiQq"
-_TEXT, _ARRAY, _U32 = 8, 9, 4
+#: The document's name and ``struct``'s code of a metadata value of fixed size, by type.
+_VALUES = {
+    0: ("uint8", "B"), 1: ("int8", "b"), 2: ("uint16", "H"), 3: ("int16", "h"),
+    4: ("uint32", "I"), 5: ("int32", "i"), 6: ("float32", "f"), 7: ("bool", "?"),
+    10: ("uint64", "Q"), 11: ("int64", "q"), 12: ("float64", "d"),
+}  # fmt: skip
+_TEXT, _ARRAY = 8, 9
 _MAX_DEPTH = 8
 _MAX_NDIM = 32
-_FIRST_PAIR = 24
-#: Bytes of a file that are read first; most headers are shorter.
-_FIRST_READ = 2**20
-_ALIGNMENT = "general.alignment"
+#: Bytes of a file that are read first, since most headers are shorter, and the most that are read
+_FIRST_READ, _MAX_HEADER = 2**20, 2**28
+#: Tensors, pairs of metadata, and texts of an array, at most; a vocabulary has some 2**18
+_MAX_COUNT, _MAX_ITEMS = 2**18, 2**22
+_ALIGNMENT = ("general.alignment", "uint32")
+_INTEGERS = tuple(f"int{bits}[]" for bits in (8, 16, 32, 64))
 #: Errors that a damaged header may cause.
 PARSE_ERRORS = (ValueError, KeyError, IndexError, struct.error, OverflowError)
 
@@ -40,68 +45,85 @@ class TensorInfo(NamedTuple):
     start: int
 
 
-class StatedShape(NamedTuple):
-    """A shape in the metadata, and its key."""
+class Value(NamedTuple):
+    """A value of the metadata; ``kind`` is its type as the document names it, or ``string[]``."""
 
     key: str
-    shape: tuple[int, ...]
+    kind: str
+    value: Any
+
+
+class Header(NamedTuple):
+    """Everything before the data, which begins at ``start``; ``end`` is where the infos end."""
+
+    version: int
+    infos: list[TensorInfo]
+    values: list[Value]
+    alignment: int
+    end: int
+    start: int
 
 
 def locate_tensors(path: Path) -> dict[str, StorageLocation]:
     """Locate the tensors of a file by name; unknown types and data beyond it are left out."""
     try:
-        found, size = _parse_start(path, read_tensor_infos)
+        header, size = parse_start(path, read_header)
     except (OSError, *PARSE_ERRORS):
         return {}
-    located = {}
-    for name, type_code, dims, start in found:
-        kind, count = BY_CODE.get(type_code), prod(dims)
-        if kind is None or count % kind.elements:
-            continue
-        stop = start + count // kind.elements * kind.size
-        if stop <= size:
-            located[name] = StorageLocation(
-                path=path, start=start, stop=stop, type_name=kind.name, shape=dims[::-1]
-            )
-    return located
+    located = {info.name: locate_tensor(path, info) for info in header.infos}
+    return {name: one for name, one in located.items() if one is not None and one.stop <= size}
 
 
-def read_tensor_infos(data: bytes) -> list[TensorInfo]:
-    """Read the tensors of a file, in the order of its header.
+def locate_tensor(path: Path, info: TensorInfo) -> StorageLocation | None:
+    """Locate a tensor, None where its type is unknown or its elements fill no whole blocks."""
+    kind, count = BY_CODE.get(info.type_code), prod(info.dims)
+    if kind is None or count % kind.elements:
+        return None
+    stop, shape = info.start + count // kind.elements * kind.size, info.dims[::-1]
+    return StorageLocation(path=path, start=info.start, stop=stop, type_name=kind.name, shape=shape)
+
+
+def read_header(data: bytes) -> Header:
+    """Read the header of a file, in its order.
 
     Raises:
         One of ``PARSE_ERRORS``: The header is damaged, or of another version.
     """
     magic, version, tensors, _ = struct.unpack_from("<4sIQQ", data)
     if magic != b"GGUF" or version not in (2, 3):
-        raise ValueError(version)
-    at, alignment = _FIRST_PAIR, 32
-    for key, kind, value, end in _walk_pairs(data):
-        if key == _ALIGNMENT and kind == _U32:
-            (alignment,) = struct.unpack_from("<I", data, value)
-        at = end
+        raise ValueError(f"magic {magic!r}, version {version}")
+    if tensors > _MAX_COUNT:
+        raise ValueError(f"{tensors:,} tensors; at most {_MAX_COUNT:,} are read")
+    values, at = _read_values(data)
+    stated = {(one.key, one.kind): one.value for one in values}
+    alignment = max(stated.get(_ALIGNMENT, 32), 1)
     found = []
-    for _ in range(min(tensors, len(data))):
+    for _ in range(tensors):
         name, at = _read_text(data, at)
         (count,) = struct.unpack_from("<I", data, at)
         dims = struct.unpack_from(f"<{min(count, len(data))}Q", data, at + 4)
         kind, offset = struct.unpack_from("<IQ", data, at + 4 + 8 * count)
         at += 16 + 8 * count
         found.append(TensorInfo(name, kind, dims, offset))
-    start = -(-at // max(alignment, 1)) * max(alignment, 1)
-    return [info._replace(start=start + info.start) for info in found]  # they count from the data
+    start = -(-at // alignment) * alignment
+    infos = [info._replace(start=start + info.start) for info in found]  # counted from the data
+    return Header(version, infos, values, alignment, at, start)
 
 
-def _walk_pairs(data: bytes) -> Iterator[tuple[str, int, int, int]]:
-    """Yield key, type, and first and last byte of the value of each metadata pair."""
+def _read_values(data: bytes) -> tuple[list[Value], int]:
+    """Read the metadata, and where it ends."""
     _, _, _, pairs = struct.unpack_from("<4sIQQ", data)
-    at = _FIRST_PAIR
-    for _ in range(min(pairs, len(data))):
+    if pairs > _MAX_COUNT:
+        raise ValueError(f"{pairs:,} pairs of metadata; at most {_MAX_COUNT:,} are read")
+    found, at = [], 24
+    for _ in range(pairs):
         key, at = _read_text(data, at)
-        (kind,) = struct.unpack_from("<I", data, at)
-        end = _skip_value(data, at + 4, kind, 0)
-        yield key, kind, at + 4, end
-        at = end
+        (code,) = struct.unpack_from("<I", data, at)
+        kind, value, at = _read_value(data, at + 4, code, 0)
+        if at > len(data):
+            raise ValueError(at)
+        found.append(Value(key, kind, value))
+    return found, at
 
 
 def _read_text(data: bytes, at: int) -> tuple[str, int]:
@@ -112,49 +134,51 @@ def _read_text(data: bytes, at: int) -> tuple[str, int]:
     return data[at + 8 : at + 8 + length].decode("utf-8", "replace"), at + 8 + length
 
 
-def _skip_value(data: bytes, at: int, kind: int, depth: int) -> int:
-    """Return where a value ends."""
-    if kind == _TEXT:
-        return _read_text(data, at)[1]
-    if kind != _ARRAY:
-        return at + struct.calcsize(_VALUES[kind])
+def _read_value(data: bytes, at: int, code: int, depth: int) -> tuple[str, Any, int]:
+    """Read a value: its type's name, itself, and where it ends."""
+    if code == _TEXT:
+        return "string", *_read_text(data, at)
+    if code != _ARRAY:
+        kind, form = _VALUES[code]
+        return kind, struct.unpack_from(f"<{form}", data, at)[0], at + struct.calcsize(form)
     inner, count = struct.unpack_from("<IQ", data, at)
     at += 12
     if inner in _VALUES:
-        return at + struct.calcsize(_VALUES[inner]) * int(count)
-    if depth > _MAX_DEPTH:
-        raise ValueError(depth)
+        kind, form = _VALUES[inner]
+        if struct.calcsize(form) * count > len(data) - at:
+            raise ValueError(count)
+        values = struct.unpack_from(f"<{count}{form}", data, at)
+        return f"{kind}[]", values, at + struct.calcsize(form) * count
+    if depth > _MAX_DEPTH or count > _MAX_ITEMS:
+        raise ValueError(f"an array of {count:,} texts or arrays, at depth {depth}")
+    found, kind = [], "string" if inner == _TEXT else "array"
     for _ in range(count):
-        at = _skip_value(data, at, inner, depth + 1)
-    return at
+        kind, value, at = _read_value(data, at, inner, depth + 1)
+        found.append(value)
+    return f"{kind}[]", found, at
 
 
-def find_stated_shape(path: Path, tensor: str) -> StatedShape | None:
+def find_stated_shape(path: Path, tensor: str) -> Value | None:
     """Find the shape that the metadata states of ``tensor``; None where there is none.
 
     Writers that flatten a tensor keep its own shape under a key that ends with its name,
     such as ``comfy.gguf.orig_shape.<tensor>``, as an array of integers.
     """
     try:
-        return _parse_start(path, lambda data: _find_shape(data, tensor))[0]
+        values, _ = parse_start(path, _read_values)[0]
     except (OSError, *PARSE_ERRORS):
         return None
+    found = [
+        one
+        for one in values
+        if one.key.endswith(f".{tensor}")
+        and one.kind.removeprefix("u") in _INTEGERS
+        and len(one.value) <= _MAX_NDIM
+    ]
+    return found[-1] if found else None
 
 
-def _find_shape(data: bytes, tensor: str) -> StatedShape | None:
-    found = None
-    for key, kind, value, end in _walk_pairs(data):
-        if end > len(data):
-            raise ValueError(end)
-        if kind == _ARRAY and key.endswith(f".{tensor}"):
-            inner, count = struct.unpack_from("<IQ", data, value)
-            code = _VALUES.get(inner, "")
-            if code and code in _INTEGERS and count <= _MAX_NDIM:
-                found = StatedShape(key, struct.unpack_from(f"<{count}{code}", data, value + 12))
-    return found
-
-
-def _parse_start(path: Path, parse: Callable[[bytes], _Parsed]) -> tuple[_Parsed, int]:
+def parse_start(path: Path, parse: Callable[[bytes], _Parsed]) -> tuple[_Parsed, int]:
     """Parse a header from as many of the file's first bytes as it takes; return also its size."""
     limit = _FIRST_READ
     with path.open("rb") as file:
@@ -165,6 +189,6 @@ def _parse_start(path: Path, parse: Callable[[bytes], _Parsed]) -> tuple[_Parsed
             try:
                 return parse(data), size
             except PARSE_ERRORS:
-                if len(data) < limit:
+                if len(data) < limit or limit >= _MAX_HEADER:
                     raise
             limit *= 16

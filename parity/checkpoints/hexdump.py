@@ -52,7 +52,7 @@ def _find_safetensors_spans(data: bytes, _path: Path) -> dict[str, Span]:
 
 def _find_gguf_spans(data: bytes, _path: Path) -> dict[str, Span]:
     """Return the tensors of versions 2 and 3; each ends where the next begins."""
-    found = {info.name: info.start for info in gguf_header.read_tensor_infos(data)}
+    found = {info.name: info.start for info in gguf_header.read_header(data).infos}
     nexts = dict(pairwise(sorted({*found.values(), len(data)})))
     return {name: (first, nexts.get(first, first)) for name, first in found.items()}
 

@@ -103,11 +103,17 @@ def apply_stride(
     return None if fits is None else found
 
 
-def read_stored_dtypes(folder: Path) -> dict[str, DType]:
-    """Read the dtype of each tensor in its checkpoint where `meta.json` states a plain one."""
+def read_stored_types(folder: Path) -> dict[str, str]:
+    """Read the type of each tensor in its checkpoint where `meta.json` states one."""
     entries = _read_entries(folder).items()
     names = {key: _parse_type(entry) for key, entry in entries if isinstance(entry, dict)}
-    return {key: DTYPES[name] for key, name in names.items() if name in DTYPES}
+    return {key: name for key, name in names.items() if name}
+
+
+def read_stored_dtypes(folder: Path) -> dict[str, DType]:
+    """Read the dtype of each tensor in its checkpoint where `meta.json` states a plain one."""
+    types = read_stored_types(folder).items()
+    return {key: DTYPES[name] for key, name in types if name in DTYPES}
 
 
 def view_elements(location: StorageLocation, dtype: DType) -> NDArray[Any] | None:

@@ -1,15 +1,15 @@
 """``prove``: inject known faults into copies of the references and check that each is caught.
 
 It shows a maintainer what a bundle detects. A fault counts as caught if every
-tensor that it changed is found wrong; a warning does not count, and a fault that changes
-nothing is void.
+tensor that it changed is found wrong; a warning counts only for a fault that states so, and a
+fault that changes nothing is void.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,20 +85,25 @@ def _inject_into_case(
             report.allowed[fault.name] = fault.why_allowed
         else:
             report.record_fault(fault)
-            errors = _find_port_errors(prepared, case, wrong_folder) if injection.changed else []
+            levels = ("error", "warning") if fault.warns else ("error",)
+            errors = []
+            if injection.changed:
+                errors = _find_port_errors(prepared, case, wrong_folder, levels)
             if injection.changed or injection.unchanged:
                 detection = _build_detection(fault, injection, errors)
                 report.detections.setdefault(fault.name, {})[case.id] = detection
         shutil.rmtree(wrong_folder)
 
 
-def _find_port_errors(prepared: PreparedBundle, case: Case, folder: Path) -> list[Finding]:
+def _find_port_errors(
+    prepared: PreparedBundle, case: Case, folder: Path, levels: Collection[str] = ("error",)
+) -> list[Finding]:
     """Return the suite's errors that are the port's fault."""
     try:
         outcome = prepared.suite.verify(case, Dump(folder=folder), prepared.bounds[case.id])
     except ParityError as error:
         return [Finding.from_problem(p, error.kind) for p in error.problems if error.kind == "dump"]
-    return [f for f in outcome.findings if f.level == "error" and f.kind in ("mismatch", "dump")]
+    return [f for f in outcome.findings if f.level in levels and f.kind in ("mismatch", "dump")]
 
 
 def _build_detection(fault: Fault, injection: InjectionResult, errors: list[Finding]) -> Detection:

@@ -45,11 +45,11 @@ class MappedFiles:
         """Return a tensor of a file in its storage type and shape.
 
         Raises:
-            FormatError: A file of packed elements cannot be read.
+            FormatError: A file of packed or computed elements cannot be read.
             OSError: The file cannot be opened.
             ValueError: It became shorter than its header says.
         """
-        if stored.dtype.packed:
+        if stored.dtype.packed or stored.fetch:
             return stored.read_array()
         there = self.map_bytes(stored.path)[stored.offset : stored.offset + stored.nbytes]
         return there.view(stored.dtype.storage).reshape(stored.shape)

@@ -132,10 +132,10 @@ def _describe_stated_shape(
     if location is None or location.path.suffix != ".gguf":
         return ""
     stated = find_stated_shape(location.path, name)
-    if stated is None or obtained.shape not in (stated.shape, stated.shape[::-1]):
+    if stated is None or obtained.shape not in (stated.value, stated.value[::-1]):
         return ""
     text = (
-        f"; it is the one in the checkpoint's key {sanitize(stated.key)}, {list(stated.shape)}, "
+        f"; it is the one in the checkpoint's key {sanitize(stated.key)}, {list(stated.value)}, "
         "where the header's is expected"
     )
     turned = replace(obtained, shape=expected.shape)

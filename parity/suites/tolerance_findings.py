@@ -25,7 +25,7 @@ from parity.tensors.elements import resolve_close
 from parity.tensors.groups.base import Pair
 from parity.tensors.measures import Measures
 from parity.tensors.paired_reads import read_chunks
-from parity.tensors.stored import ConstantTensor, StoredTensor
+from parity.tensors.stored import StoredTensor, make_constant
 from parity.text import format_count
 
 NEAR_SHARE = 0.8  # Share of a tolerance beyond which its use is worth a notice
@@ -133,7 +133,7 @@ def _find_blind(
 
     def is_passed(value: complex) -> bool:
         """Return whether a tensor of one value passes every tolerance and measure."""
-        constant = ConstantTensor.of(expected, value)
+        constant = make_constant(expected, value)
         is_tried = expected.dtype.kind == "complex" and value and check.bounds
         if is_tried and not compare(expected, constant, tolerances).passed:
             return False

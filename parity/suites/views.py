@@ -11,11 +11,11 @@ from parity import checkpoints
 from parity.bundle.layout import make_suspect_error
 from parity.checkpoints import StorageLocation
 from parity.errors import ConfigError, DumpError, Problem
-from parity.suites.base import Case, Dump, TensorView
+from parity.suites.base import Case, TensorView
 from parity.suites.messages import EXAMPLES
 from parity.tensors import FormatError
 from parity.tensors.dtypes import DTYPES
-from parity.tensors.folder import list_tensors
+from parity.tensors.folder import FolderContents, list_tensors
 from parity.tensors.stored import StoredTensor
 from parity.text import join_limited
 
@@ -45,7 +45,7 @@ def build_locator(case: Case) -> Callable[[], Mapping[str, StorageLocation]]:
 
 
 def view_tensor(
-    case: Case, dump: Dump, tensor: str, tensors: Mapping[str, StoredTensor]
+    case: Case, dump_files: FolderContents, tensor: str, tensors: Mapping[str, StoredTensor]
 ) -> TensorView:
     """Lay a tensor of the dump beside its reference, one of ``tensors``.
 
@@ -57,7 +57,6 @@ def view_tensor(
         raise build_unknown_error(tensor, tensors)
     expected = tensors[tensor]
     try:
-        dump_files = list_tensors(dump.folder, getattr(case.detail, "layout", None))
         for name, error in dump_files.unreadable.items():
             if name.startswith(f"{tensor}."):
                 raise error

@@ -72,7 +72,7 @@ def list_tensors(place: Path, layout: Mapping[str, Sequence[str]] | None = None)
     has none of its name, and one `.bin` without a name of its own is left, then that one is it.
     """
     contents, layout = FolderContents(), layout or {}
-    files = dict(_walk(place, "", 0))
+    files = dict(walk_files(place))
     renamed = _find_renamed(files, layout) if layout else {}
     for name, path in files.items():
         if name.endswith(SUFFIXES) and path.name not in SUFFIXES:
@@ -106,7 +106,7 @@ def is_companion(path: Path) -> bool:
     return stem != path.name and bool(stem) and path.with_name(stem).is_file()
 
 
-def _walk(place: Path, prefix: str, depth: int) -> Iterator[tuple[str, Path]]:
+def walk_files(place: Path, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Path]]:
     """Yield path below the first folder and full path of each file, folder by folder, sorted."""
     if not place.is_dir():
         if place.is_file():
@@ -122,7 +122,7 @@ def _walk(place: Path, prefix: str, depth: int) -> Iterator[tuple[str, Path]]:
             yield prefix + entry.name, place / entry.name
     for name in folders:
         if depth < MAX_DEPTH:
-            yield from _walk(place / name, f"{prefix}{name}/", depth + 1)
+            yield from walk_files(place / name, f"{prefix}{name}/", depth + 1)
         else:
             yield f"{prefix}{name}/", place / name
 

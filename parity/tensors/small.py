@@ -53,8 +53,8 @@ def _split_batches(pairs: Mapping[str, Pair]) -> Iterator[tuple[list[str], list[
     names: list[str] = []
     counts: list[int] = []
     total = 0
-    for name, (expected, _) in pairs.items():
-        if not 0 < (count := expected.count) <= MAX_SMALL:
+    for name, (expected, obtained) in pairs.items():
+        if obtained.fetch or not 0 < (count := expected.count) <= MAX_SMALL:
             continue
         names.append(name)
         counts.append(count)

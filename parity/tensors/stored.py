@@ -6,7 +6,8 @@ tensor's size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from io import FileIO
 from math import prod
 from pathlib import Path
@@ -30,6 +31,8 @@ class StoredTensor:
     suffix: str  # Of the file, such as ``.bin``, which has no dtypes
     #: All data of a small tensor, where they were read with the header
     data: bytes | None = field(default=None, repr=False, compare=False)
+    #: Makes the elements of a range of flat indices, where they are not in the file as they are
+    fetch: Callable[[int, int], Any] | None = field(default=None, repr=False, compare=False)
 
     @property
     def count(self) -> int:
@@ -65,7 +68,7 @@ class TensorReader:
             self._file = FileIO(tensor.path)
         except OSError as error:
             raise FormatError("unreadable", f"cannot be read: {error.strerror}") from error
-        self._offset, self._dtype = tensor.offset, tensor.dtype
+        self._offset, self._dtype, self._fetch = tensor.offset, tensor.dtype, tensor.fetch
 
     def __enter__(self) -> Self:
         return self
@@ -79,6 +82,12 @@ class TensorReader:
         Raises:
             FormatError: The file has become shorter.
         """
+        if self._fetch is not None:
+            try:
+                into[:] = self._fetch(start, start + len(into))
+            except (OSError, ValueError) as error:
+                raise FormatError("unreadable", f"cannot be read any more: {error}") from error
+            return
         width = self._dtype.width
         first, last = start * width, (start + len(into)) * width
         if not self._dtype.packed:
@@ -98,34 +107,13 @@ class TensorReader:
             view = view[count:]
 
 
-class ConstantTensor(StoredTensor):
-    """A tensor of one value that is in no file, to try what a comparison lets pass."""
+def make_constant(like: StoredTensor, value: complex) -> StoredTensor:
+    """Return a tensor of one value, to try what a comparison lets pass.
 
-    value: complex = 0.0
-
-    @classmethod
-    def of(cls, like: StoredTensor, value: complex) -> ConstantTensor:
-        """Return one of the shape and, where NumPy has it, of the dtype of another tensor."""
-        dtype = like.dtype if like.dtype.is_native else F32
-        found = cls(like.path, 0, dtype, like.shape, like.suffix)
-        object.__setattr__(found, "value", value)
-        return found
-
-    def open(self) -> TensorReader:
-        """Return a reader of the value."""
-        return _ConstantReader(self.value)
-
-
-class _ConstantReader(TensorReader):
-    def __init__(self, value: complex) -> None:
-        self._value = value
-
-    def __exit__(self, *_: object) -> None:
-        """Close nothing."""
-
-    def read(self, start: int, into: NDArray[Any]) -> None:  # noqa: ARG002 - one value
-        """Fill an array with the value."""
-        into[:] = self._value
+    It has the shape and, where NumPy has it, the dtype of another tensor.
+    """
+    dtype = like.dtype if like.dtype.is_native else F32
+    return replace(like, dtype=dtype, data=None, fetch=lambda _start, _stop: value)
 
 
 def unpack_codes(

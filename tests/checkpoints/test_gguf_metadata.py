@@ -41,7 +41,7 @@ def written(folder: Path, *metadata: bytes) -> Path:
 def test_a_shape_of_every_kind_of_whole_number(kind: str, tmp_path: Path) -> None:
     others = (encode_scalar("a.w", "uint32", 7), encode_pair("b.w", 8, encode_string("6")))
     path = written(tmp_path, *others, numbers(f"{KEY}w", 2, 1, 3, kind=kind))
-    assert find_stated_shape(path, "w") == (f"{KEY}w", (2, 1, 3))
+    assert find_stated_shape(path, "w") == (f"{KEY}w", f"{kind}[]", (2, 1, 3))
 
 
 SILENT = {
@@ -74,7 +74,7 @@ def test_a_byte_that_is_wrong_anywhere_is_no_error(value: int, tmp_path: Path) -
         tmp_path, numbers("a.b", 1), encode_pair("t", 8, encode_string("x")), numbers(f"{KEY}w", 6)
     )
     content = whole.read_bytes()
-    right = (f"{KEY}w", (6,))
+    right = (f"{KEY}w", "int32[]", (6,))
     for at in range(len(content)):
         whole.write_bytes(content[:at] + bytes([value]) + content[at + 1 :])
         found = find_stated_shape(whole, "w")

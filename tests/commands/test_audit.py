@@ -95,7 +95,11 @@ def meta_edited(path: Path, change: Callable[[Any], object]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [*SUITES, "serialize-upstream-v1", "checkpoint-zoo-v1", "model-traces-v1"]
+    "name",
+    [
+        *(*SUITES, "serialize-upstream-v1", "checkpoint-zoo-v1", "model-traces-v1"),
+        "writer-parity-v1",
+    ],
 )
 def test_our_own_bundles_pass(unpacked: Callable[[str], Path], name: str) -> None:
     suite = SUITES.get(name, "serialize" if "serialize" in name else "tensors")

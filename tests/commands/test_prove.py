@@ -24,6 +24,7 @@ SUITES = {
     "serialize-upstream-v1": "serialize",
     "input-pipeline-v1": "pipeline",
     "model-traces-v1": "tensors",
+    "writer-parity-v1": "tensors",
 }
 
 

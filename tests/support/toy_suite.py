@@ -19,6 +19,7 @@ from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
 from parity.suites.messages import report_error
 from parity.suites.views import read_references, view_tensor
 from parity.tensors.bin import encode_tensor, read_tensor
+from parity.tensors.folder import list_tensors
 
 NUMBERS = {"few": [1, 2, 3], "many": [*range(100)]}
 
@@ -50,7 +51,8 @@ def find_reference(case: Case) -> Path:
 
 
 def view(case: Case, dump: Dump, tensor: str) -> TensorView:
-    return view_tensor(case, dump, tensor, read_references(find_reference(case)))
+    dumped = list_tensors(dump.folder)
+    return view_tensor(case, dumped, tensor, read_references(find_reference(case)))
 
 
 def pin(target_dir: Path) -> Path:

@@ -30,6 +30,7 @@ from parity.lab.audits.compare_reference import (
     make_skipped,
 )
 from parity.lab.audits.serialize import read_references
+from parity.lab.audits.written import compare_written
 from parity.results import CaseResult
 from parity.suites.messages import format_list
 from parity.suites.tensors import rules
@@ -45,15 +46,18 @@ def audit(
 ) -> tuple[CaseResult, ...]:
     """Audit the cases of `parity.json`, or of a manifest; skip those without a checkpoint.
 
-    The cases of the op zoo are called; a trace's stages are computed by NumPy.
+    The cases of the op zoo are called; a trace's stages are computed by NumPy; the right files of
+    a case that writes some are read by the libraries of their formats.
 
     Raises:
         ReferenceSuspectError, ConfigError: It is wrong.
     """
-    return tuple(_audit_case(bundle, case, provenance) for case in load(tree, manifest))
+    return tuple(_audit_case(tree, bundle, case, provenance) for case in load(tree, manifest))
 
 
-def _audit_case(bundle: str, case: TensorCase, provenance: Provenance) -> CaseResult:
+def _audit_case(tree: Path, bundle: str, case: TensorCase, provenance: Provenance) -> CaseResult:
+    if case.writes and case.expect != "refuse":
+        return audit_case(bundle, case.id, partial(compare_written, tree, case, provenance))
     if provenance.bundle == op_zoo.BUNDLE:
         derive = partial(_compare_call, case, provenance)
         return audit_case(bundle, case.id, derive, verb="called")

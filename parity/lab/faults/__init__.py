@@ -32,5 +32,6 @@ class Fault:
     inject: Callable[[Path], InjectionResult] = field(repr=False)
     #: Each tensor that it changes must be found wrong by itself; else the dump.
     per_tensor: bool = False
+    warns: bool = False  # It breaks a rule that readers tolerate, whose finding is a warning
     why_unnamed: str = ""  # Why no cause can name it, where that is so
     why_allowed: str = ""  # Why the case allows it; it is injected all the same

@@ -20,6 +20,7 @@ from parity.lab.faults import (
     onnx_faults,
     stage_faults,
     tensor_faults,
+    written_faults,
 )
 from parity.lab.faults.batch_faults import list_loader_faults
 from parity.lab.faults.document_faults import list_document_faults
@@ -30,6 +31,7 @@ from parity.lab.faults.loader_runs import (
     make_faulty_runs,
 )
 from parity.lab.reference_pipeline import Pipeline
+from parity.lab.writers import write_right
 from parity.suites.base import Case
 from parity.suites.serialize.suite import find_reference_path
 from parity.suites.tensors.rules import read_references
@@ -69,12 +71,14 @@ def write_tensors_dump(case: Case, folder: Path) -> list[Fault] | None:
     if case.detail.expect != "load":
         return None
     detail = case.detail
-    references = read_references(detail)
-    root = detail.reference if detail.reference.is_dir() else detail.reference.parent
-    _copy_files({stored.path for stored in references.values()}, root, folder)
     for name in (*detail.documents, *detail.texts):
         path = detail.find_document(name)
         _copy_files([path], path.parents[name.count("/")], folder)
+    if detail.writes:
+        return list(written_faults.list_written_faults(detail, write_right(detail, folder)))
+    references = read_references(detail)
+    root = detail.reference if detail.reference.is_dir() else detail.reference.parent
+    _copy_files({stored.path for stored in references.values()}, root, folder)
     for name, target in detail.rules.find_likes().items():
         path = folder / f"{name}.npy"
         path.parent.mkdir(parents=True, exist_ok=True)

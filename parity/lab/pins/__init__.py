@@ -8,7 +8,7 @@ The same installed libraries give the same bytes, whatever the machine. Options:
   ``full``), ``upstream_only`` (bool);
 * ``tensors``: ``folder`` (the references with their `parity.json`);
 * ``trace``: as ``trace.pin``;
-* ``zoo``, ``op-zoo``: none.
+* ``zoo``, ``op-zoo``, ``writers``: none.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _OWN = {
     "zoo": "parity.lab.zoo:pin",
     "op-zoo": "parity.lab.op_zoo:pin",
     "trace": "parity.lab.pins.trace:pin",
+    "writers": "parity.lab.pins.writers:pin",
 }
 
 
@@ -55,6 +56,7 @@ EMBEDDED: dict[str, tuple[str, dict[str, object]]] = {
     "input-pipeline-v1": ("pipeline", {}),
     "checkpoint-zoo-v1": ("zoo", {}),
     "op-zoo-v1": ("op-zoo", {}),
+    "writer-parity-v1": ("writers", {}),
     "model-traces-v1": (
         "trace",
         {

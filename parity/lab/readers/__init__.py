@@ -28,6 +28,7 @@ LIBRARIES = {
     "torch-full": "torch",
     "safetensors": "safetensors",
     "gguf-py": "gguf",
+    "numpy": "numpy",
 }
 #: Limits of a file, and of what a process may allocate.
 SECONDS = 5.0

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from parity.tensors.dtypes import TORCH_DTYPES
+from parity.tensors.dtypes import NUMPY_DTYPES, TORCH_DTYPES
 
 Tensor = tuple[str, tuple[int, ...], bytes]
 Tensors = dict[str, Tensor]
@@ -97,6 +97,17 @@ def make_gguf_reader() -> ReadFunction:
     return read
 
 
+def make_numpy_reader() -> ReadFunction:
+    """Make ``numpy.load`` of one array, which is named after its file."""
+
+    def read(path: Path) -> Callable[[], Tensors]:
+        array = np.load(path, allow_pickle=False)
+        dtype = NUMPY_DTYPES[array.dtype.str[1:]].name
+        return lambda: {path.stem: (dtype, array.shape, array.tobytes())}
+
+    return read
+
+
 def _decode_tensor(tensor: Any, gguf: Any) -> Any:
     """Decode the values of a tensor; None where gguf-py has no decoder for its type."""
     try:
@@ -123,4 +134,5 @@ READERS: dict[str, Callable[[], ReadFunction]] = {
     "torch-full": lambda: make_torch_reader(weights_only=False),
     "safetensors": make_safetensors_reader,
     "gguf-py": make_gguf_reader,
+    "numpy": make_numpy_reader,
 }

@@ -182,7 +182,7 @@ def _build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
     """Lay a tensor of a checkpoint, or an output of the model, beside its reference."""
     folder = find_reference_path(case)
     if folder is not None:
-        return view_tensor(case, dump, tensor, list_tensors(folder).tensors)
+        return view_tensor(case, list_tensors(dump.folder), tensor, list_tensors(folder).tensors)
     from parity.suites.serialize import onnx_run
 
     inputs = sorted(path.stem.removeprefix("input_") for path in case.folder.glob("input_*.bin"))

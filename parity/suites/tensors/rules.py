@@ -16,6 +16,7 @@ from parity.suites.base import Case, Dump
 from parity.suites.messages import EXAMPLES, format_list, report_error
 from parity.suites.tensor_reference import TensorReference
 from parity.suites.tensors import documents
+from parity.suites.tensors.written import read_dump
 from parity.tensors.folder import FolderContents, list_named, list_tensors
 from parity.tensors.stored import StoredTensor
 from parity.text import format_count
@@ -179,7 +180,7 @@ def list_rules(case: Case, tolerances: Tolerances) -> dict[str, Rule]:
             parts = {"partition": {"with": [*one.parts[1:]]}} if one.parts else {}
             check = Check(bounds=one.bounds or {}, measures=parts)
             rules[f"{source}#{pointer}"] = Rule(checks=(check,), ignore=one.reason)
-    return {**rules, **dict.fromkeys(detail.texts, Rule(checks=EXACT))}
+    return {**rules, **dict.fromkeys((*detail.texts, *detail.writes), Rule(checks=EXACT))}
 
 
 def _remove_ignored(dumped: FolderContents, ignored: Mapping[str, str]) -> FolderContents:
@@ -218,7 +219,7 @@ def report_unused_defaults(
         if name in case.rules.shared and rule.ignore and not rule.optional
     }
     for case, dump in cases.values() if entries else ():
-        dumped = list_tensors(dump.folder, case.layout)
+        dumped = read_dump(case, dump.folder)
         for tensor in {*list_references(case).tensors, *dumped.tensors, *dumped.lost}:
             for name in (tensor, *case.rules.match_globs(tensor)):
                 entries.pop(name, None)

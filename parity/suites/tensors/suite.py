@@ -14,6 +14,7 @@ from typing import Any
 
 from parity.bundle import manifest
 from parity.bundle.layout import list_parts
+from parity.bundle.manifest_outputs import FORMATS
 from parity.bundle.reader_record import read_record
 from parity.bundle.tensor_case import TensorCase
 from parity.bundle.tensor_rules import Rule
@@ -37,7 +38,8 @@ from parity.suites.tensors.rules import (
 )
 from parity.suites.tensors.stage_causes import explain_cause, format_cause
 from parity.suites.tensors.stages import find_stage_cause, judge_stages
-from parity.tensors.folder import FolderContents, list_tensors
+from parity.suites.tensors.written import check_files, read_dump, read_files
+from parity.tensors.folder import FolderContents
 from parity.tensors.stored import StoredTensor
 from parity.text import format_count
 
@@ -108,9 +110,11 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     """
     detail: TensorCase = case.detail
     found = read_references(detail)
-    applied = apply_rules(detail, found, list_tensors(dump.folder, detail.layout))
+    contents, files = read_files(detail, dump.folder)
+    in_files = check_files(detail, dump.folder, files, found) if detail.writes else []
+    applied = apply_rules(detail, found, contents)
     found, dumped = dict(applied.tensors), applied.found
-    undumpable = _find_undumpable(found, dumped) if case.expect else []
+    undumpable = _find_undumpable(found, dumped) if case.expect and not detail.writes else []
     expected = {name: tensor for name, tensor in found.items() if name not in undumpable}
     note = ""
     if _is_gguf(detail):
@@ -123,13 +127,15 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         blind=detail.blind,
         rules=_let_stages_be_missing(detail, applied.rules, expected),
         requested=case.requested,
-        metadata=detail.metadata,
+        metadata=None if detail.writes else detail.metadata,
         unreferenced={**applied.unreferenced, **_list_unstored(detail, found, dumped)},
         is_trace=bool(detail.stages),
         locate=views.build_locator(case),
     )
     read = [*detail.documents, *detail.texts, *(["stdout.json"] if detail.documents else [])]
     dumped.unread = [name for name in dumped.unread if name not in read]
+    if len(files) < sum(form in FORMATS for form in detail.writes.values()):
+        dumped.lost |= found.keys()  # the file itself is reported
     outcome = compare_tensors(reference, dumped)
     if detail.stages:
         outcome = judge_stages(detail, outcome, found, dumped.tensors)
@@ -139,10 +145,10 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     parts = [f"{name}#{part}" for name, rules in detail.documents.items() for part in rules]
     return replace(
         outcome,
-        findings=(*outcome.findings, *more, *found_in_outputs),
+        findings=(*in_files, *outcome.findings, *more, *found_in_outputs),
         compared=outcome.compared + count,
         margin=max(margins, default=None),
-        tensors=(*outcome.tensors, *detail.documents, *parts, *detail.texts),
+        tensors=(*outcome.tensors, *detail.documents, *parts, *detail.texts, *detail.writes),
     )
 
 
@@ -197,8 +203,8 @@ def find_names_problem(value: Any) -> str:
 
 def _build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
     detail, references = case.detail, read_references(case.detail)
-    view = views.view_tensor(case, dump, tensor, references)
-    dumped = list_tensors(dump.folder, detail.layout)
+    dumped = read_dump(detail, dump.folder)
+    view = views.view_tensor(case, dumped, tensor, references)
     rule = apply_rules(detail, references, dumped).rules.get(tensor)
     if rule is not None and rule.checks:
         bounds = tighten(rule.checks[0].bounds, case.requested)[0]

@@ -31,6 +31,9 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 /// Shorthand for an `Err` with this sentence.
-pub(crate) fn refuse<T>(message: impl Into<String>) -> Result<T> {
+///
+/// # Errors
+/// Always.
+pub fn refuse<T>(message: impl Into<String>) -> Result<T> {
     Err(Refusal::new(message))
 }

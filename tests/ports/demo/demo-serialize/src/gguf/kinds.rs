@@ -111,6 +111,11 @@ pub(super) fn find(code: u32) -> Result<&'static Kind> {
 }
 
 impl Kind {
+    /// The type's number in a file.
+    pub(super) fn code(&self) -> u32 {
+        self.code
+    }
+
     /// Bytes of a tensor with these dimensions, fastest first; a row is whole blocks.
     pub(super) fn byte_length(&self, dims: &[usize]) -> Result<usize> {
         let (name, elements) = (self.name, self.elements);

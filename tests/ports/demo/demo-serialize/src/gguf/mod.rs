@@ -78,6 +78,13 @@ impl<'a> Container<'a> {
         self.infos.keys().map(String::as_str)
     }
 
+    /// One tensor as it is stored: its type's number, its dimensions, fastest first, its bytes.
+    #[must_use]
+    pub fn raw(&self, name: &str) -> Option<(u32, &[usize], &[u8])> {
+        let info = self.infos.get(name)?;
+        Some((info.kind.code(), &info.dims, info.data))
+    }
+
     /// Decodes one tensor to f32; its shape is in the file's own order, fastest first.
     ///
     /// # Errors

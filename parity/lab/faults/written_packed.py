@@ -1,0 +1,226 @@
+"""Faults in the bytes of a GGUF file and a .pth that a port writes."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from parity.lab import writers
+from parity.lab.faults.written_flat import append_bytes
+from parity.lab.faults.written_row import Break, Row
+from parity.lab.writers import WrittenContent
+from parity.lab.zoo import pth_builder
+from parity.lab.zoo.gguf_builder import TensorInfo
+
+
+def _break_gguf(change: Callable[[list[TensorInfo]], Any], **fields: Any) -> Break:
+    """Change the infos of a GGUF, or fields of the file."""
+
+    def make(content: WrittenContent, _right: bytes) -> bytes | None:
+        infos = writers.list_infos(content.tensors)
+        infos = change(infos)
+        return writers.build_gguf(infos, content.metadata, **fields) if infos else None
+
+    return make
+
+
+def _change_last(infos: list[TensorInfo], **changes: Any) -> list[TensorInfo]:
+    return [*infos[:-1], replace(infos[-1], **changes)]
+
+
+def _leave_gap(infos: list[TensorInfo]) -> list[TensorInfo]:
+    return [replace(infos[0], offset=256), *infos[1:]]
+
+
+def _state_alignment(content: WrittenContent, _right: bytes) -> bytes:
+    """State another alignment than the data have."""
+    metadata = {**content.metadata, "general.alignment": "uint32 128"}
+    return writers.build_gguf(writers.list_infos(content.tensors), metadata, alignment=32)
+
+
+def _reverse_data(content: WrittenContent, _right: bytes) -> bytes | None:
+    infos = writers.list_infos(content.tensors)
+    if sum(bool(info.data) for info in infos) < 2:  # noqa: PLR2004 - nothing to exchange
+        return None
+    order = tuple(reversed(range(len(infos))))
+    return writers.build_gguf(infos, content.metadata, data_order=order)
+
+
+def _fill_padding(content: WrittenContent, _right: bytes) -> bytes:
+    infos = writers.list_infos(content.tensors)
+    return writers.build_gguf(infos, content.metadata, padding=b"\xff")
+
+
+def _lose_architecture(content: WrittenContent, _right: bytes) -> bytes | None:
+    kept = {key: text for key, text in content.metadata.items() if key != "general.architecture"}
+    return content._replace(metadata=kept).build() if content.metadata else None
+
+
+def _begin_at_four(infos: list[TensorInfo]) -> list[TensorInfo] | None:
+    return [replace(infos[0], offset=4), *infos[1:]] if infos[0].data else None
+
+
+def _point_beyond(infos: list[TensorInfo]) -> list[TensorInfo] | None:
+    return _change_last(infos, offset=2**20, data=b"") if infos[-1].data else None
+
+
+def _overlap(infos: list[TensorInfo]) -> list[TensorInfo] | None:
+    if len(infos) < 2 or not (infos[0].data and infos[-1].data):  # noqa: PLR2004 - two share bytes
+        return None
+    return _change_last(infos, offset=0)
+
+
+GGUF: dict[str, Row] = {
+    "duplicate": Row(
+        "a name is in the header twice", "bad-header", _break_gguf(lambda infos: [*infos, infos[0]])
+    ),
+    "unaligned": Row("data are not aligned", "bad-header", _break_gguf(_begin_at_four)),
+    "beyond": Row("an offset is beyond the file", "truncated", _break_gguf(_point_beyond)),
+    "overlap": Row("two tensors share bytes", "bad-header", _break_gguf(_overlap)),
+    "big-endian": Row(
+        "all numbers are big-endian", "bad-header", _break_gguf(lambda infos: infos, order=">")
+    ),
+    "version": Row("the version is 1", "bad-header", _break_gguf(lambda infos: infos, version=1)),
+    "count": Row(
+        "the number of tensors is too large",
+        "bad-header",
+        _break_gguf(lambda infos: infos, tensor_count=2**40),
+    ),
+    "unknown-type": Row(
+        "a type is unknown", "not-verified", _break_gguf(lambda infos: _change_last(infos, kind=99))
+    ),
+    "alignment": Row("another alignment is stated than applied", "bad-header", _state_alignment),
+    "gap": Row(
+        "unused bytes are before the data", "format-rule", _break_gguf(_leave_gap), warns=True
+    ),
+    "order": Row(
+        "data are in another order than the header", "format-rule", _reverse_data, warns=True
+    ),
+    "padding": Row("padding is not zero", "format-rule", _fill_padding, warns=True),
+    "trailing": Row("bytes follow the data", "format-rule", append_bytes, warns=True),
+    "architecture": Row(
+        "general.architecture is missing", "format-rule", _lose_architecture, warns=True
+    ),
+}
+
+
+def _break_members(change: Callable[[dict[str, bytes]], Any], **settings: Any) -> Break:
+    """Change the members of a .pth, or how they are packed."""
+
+    def make(content: WrittenContent, _right: bytes) -> bytes | None:
+        members = writers.list_members(content.tensors, content.metadata)
+        changed = change(members)
+        found = members if changed is None else changed
+        return writers.build_zip(found.items() if isinstance(found, dict) else found, **settings)
+
+    return make
+
+
+def _break_views(**changes: Any) -> Break:
+    def make(content: WrittenContent, _right: bytes) -> bytes | None:
+        try:
+            members = writers.list_members(content.tensors, content.metadata, **changes)
+        except TypeError:
+            return None
+        return writers.build_zip(members.items())
+
+    return make
+
+
+def _reverse_strides(content: WrittenContent, _right: bytes) -> bytes | None:
+    tensors = content.tensors
+    wide = {
+        name: one for name, one in tensors.items() if len(one.shape) > 1 and len(set(one.shape)) > 1
+    }
+    if not wide or any(0 in one.shape for one in tensors.values()):
+        return None
+    views, members = [], writers.list_members(tensors, content.metadata)
+    for number, (name, one) in enumerate(tensors.items()):
+        strides = [int(np.prod(one.shape[:axis])) for axis in range(len(one.shape))]
+        views.append((name, writers.push_view(str(number), one, stride=strides)))
+    members["archive/data.pkl"] = pth_builder.build_pickle(pth_builder.push_dict(*views))
+    return writers.build_zip(members.items())
+
+
+def _spoil_checksum(_content: WrittenContent, right: bytes) -> bytes | None:
+    """Change a byte of a storage, which the checksums in both headers then contradict."""
+    with zipfile.ZipFile(io.BytesIO(right)) as archive:
+        for info in archive.infolist():
+            if "/data/" in info.filename and info.file_size:
+                name_length, extra = struct.unpack_from("<HH", right, info.header_offset + 26)
+                at = info.header_offset + 30 + name_length + extra
+                return right[:at] + bytes([right[at] ^ 1]) + right[at + 1 :]
+    return None
+
+
+def _leave_out(suffix: str) -> Break:
+    def change(members: dict[str, bytes]) -> dict[str, bytes]:
+        return {name: raw for name, raw in members.items() if not name.endswith(suffix)}
+
+    return _break_members(change)
+
+
+def _set_member(name: str, raw: bytes) -> Break:
+    return _break_members(lambda members: members | {f"archive/{name}": raw})
+
+
+def _replace_in_pickle(old: bytes, new: bytes) -> Break:
+    name = "archive/data.pkl"
+    return _break_members(lambda members: members | {name: members[name].replace(old, new)})
+
+
+PTH: dict[str, Row] = {
+    "storage-offset": Row(
+        "views begin one element further on", "not-verified", _break_views(offset=1)
+    ),
+    "storage-length": Row(
+        "storages are said to be longer", "not-verified", _break_views(length=10**6)
+    ),
+    "strides": Row(
+        "strides are those of columns", "transposed axes-permuted dims-reversed", _reverse_strides
+    ),
+    "duplicate": Row(
+        "a member is in the archive twice",
+        "bad-header",
+        _break_members(lambda members: [*members.items(), [*members.items()][-1]]),
+    ),
+    "no-storage": Row("a storage is not written", "not-verified", _leave_out("/data/0")),
+    "no-version": Row("the member version is missing", "bad-header", _leave_out("version")),
+    "big-endian": Row("byteorder is big", "not-verified", _set_member("byteorder", b"big")),
+    "compressed": Row(
+        "members are compressed",
+        "not-verified",
+        _break_members(lambda _: None, method=zipfile.ZIP_DEFLATED),
+    ),
+    "checksum": Row("a checksum is wrong", "bad-header", _spoil_checksum),
+    "unknown-call": Row(
+        "the pickle calls what is not read",
+        "not-verified",
+        _replace_in_pickle(b"_rebuild_tensor_v", b"_rebuild_sparse_v"),
+    ),
+    "protocol": Row(
+        "the pickle is of protocol 4",
+        "format-rule",
+        _replace_in_pickle(b"\x80\x02", b"\x80\x04"),
+        warns=True,
+    ),
+    "unaligned": Row(
+        "storages are not aligned",
+        "format-rule",
+        _break_members(lambda _: None, alignment=1),
+        warns=True,
+    ),
+    "unused": Row(
+        "a storage is of no tensor", "format-rule", _set_member("data/999", b"abcd"), warns=True
+    ),
+    "trailing": Row("bytes follow the archive", "format-rule", append_bytes, warns=True),
+    "no-byteorder": Row(
+        "the member byteorder is missing", "format-rule", _leave_out("byteorder"), warns=True
+    ),
+}
