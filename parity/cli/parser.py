@@ -108,8 +108,8 @@ def run(args: Sequence[str]) -> int:
     name = arguments["verb"]
     record = _resolve(name, VERBS[name].options)
     names = {entry.name for entry in fields(record)}
-    if "lockfile" in names:
-        arguments.setdefault("lockfile", arguments["repo"] / "fixtures.lock.yaml")
+    if "lockfile" in names and arguments.get("lockfile") is None:
+        arguments["lockfile"] = arguments["repo"] / "fixtures.lock.yaml"
     options = record(**{key: value for key, value in arguments.items() if key in names})
     from parity.reports.console import make_console
 

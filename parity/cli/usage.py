@@ -62,6 +62,12 @@ VERBS = {
     "reproduce": Verb(
         "pack a case for the port's maintainer", "ReproduceOptions", "cases out dumps toolchain"
     ),
+    "fuzz": Verb(
+        "compare a port with the reference readers on mutated checkpoints",
+        "FuzzOptions",
+        "bundles cases seconds seed mutants out jobs toolchain",
+        "fuzz_port",
+    ),
 }
 _COLUMN = 16
 

@@ -58,29 +58,31 @@ def reproduce(options: ReproduceOptions, console: RunConsole) -> int:
         ConfigError: No such case, or a folder that is not empty.
         DumpError: The port could not be built or run.
     """
-    _check_out(options.out)
+    check_out(options.out)
     prepared, case = show.find_case(options, console)
     with open_temporary_folder() as folder:
         dump_run, port = show.make_dump(prepared, case, options, console, folder / "dumps")
         draft = folder / "draft"
-        case_run = _CaseRun(prepared, case, dump_run, port)
-        ending, title = _write_draft(draft, case_run, options)
-        _copy_draft(draft, options.out)
-    location = sanitize_message(options.out.as_posix())
+        case_run = CaseRun(prepared, case, dump_run, port)
+        repeat = _format_command(options, prepared, case)
+        ending, title = write_draft(draft, case_run, options.repo, repeat)
+        copy_draft(draft, options.out)
     name = sanitize_message(f"{prepared.bundle.id}/{case.id}")
-    console.print_line(f"{name}: {ending}; packed in {location}")
+    console.print_line(f"{name}: {ending}; packed in {sanitize_message(options.out.as_posix())}")
     console.print_line(f"title of an issue: {title}")
     return 0
 
 
-def _check_out(out: Path) -> None:
+def check_out(out: Path) -> None:
+    """Raise a ``ConfigError`` for a folder that is not new or empty."""
     if out.is_symlink() or (out.exists() and (not out.is_dir() or any(out.iterdir()))):
         message = f"--out {sanitize_message(out.as_posix())} already exists; name a new folder"
         raise ConfigError(Problem("out-not-empty", message))
     publish.check_no_link(out)
 
 
-def _copy_draft(draft: Path, out: Path) -> None:
+def copy_draft(draft: Path, out: Path) -> None:
+    """Copy the folder; raise a ``ConfigError`` if ``out`` cannot be written."""
     try:
         shutil.copytree(draft, out, dirs_exist_ok=True)
     except OSError as error:
@@ -90,7 +92,7 @@ def _copy_draft(draft: Path, out: Path) -> None:
 
 
 @dataclass(frozen=True)
-class _CaseRun:
+class CaseRun:
     """A case and its run."""
 
     prepared: PreparedBundle
@@ -121,7 +123,7 @@ class _CaseRun:
         return text
 
 
-def _write_draft(draft: Path, case_run: _CaseRun, options: ReproduceOptions) -> tuple[str, str]:
+def write_draft(draft: Path, case_run: CaseRun, repo: Path, repeat: str) -> tuple[str, str]:
     """Fill ``draft``; return the case's outcome in one word, and a title for an issue."""
     prepared, case, dump_run = case_run.prepared, case_run.case, case_run.dump_run
     draft.mkdir()
@@ -141,7 +143,7 @@ def _write_draft(draft: Path, case_run: _CaseRun, options: ReproduceOptions) -> 
     if packed is not None:
         data = packed.read_bytes()
         _write_lines(draft / "bytes.txt", format_hex(data[:_MAX_FILE_BYTES]))
-    program = StandaloneProgram(prepared, case, options.repo, packed.name if packed else "")
+    program = StandaloneProgram(prepared, case, repo, packed.name if packed else "")
     commands = [*program.format_exports(), *program.copy(draft)]
     start = ["#!/bin/sh", "set -eu", 'cd "$(dirname "$0")"', "mkdir -p obtained-again"]
     _write_lines(draft / "run.sh", [*start, *commands])
@@ -157,7 +159,7 @@ def _write_draft(draft: Path, case_run: _CaseRun, options: ReproduceOptions) -> 
         port=case_run.port,
         subject=program.find_crates(),
         run_commands=commands,
-        repeat_command=_format_command(options, prepared, case),
+        repeat_command=repeat,
         values=values,
         stored_bytes=list(_format_stored_bytes(packed)) if packed else [],
         output=[

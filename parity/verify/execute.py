@@ -93,14 +93,15 @@ def run_dumps(
     add: Callable[[Case, DumpResult], object],
     context: RunContext,
     sources: dict[str, Path],
+    builds: dict[Hashable, Program | tuple[Finding, ...]] | None = None,
 ) -> tuple[dict[str, str], float]:
     """Build the programs and run the chosen cases of a bundle.
 
     ``add`` is called with each run of a case; ``sources`` receives the source file of each case's
-    program, if known. Return the port (crate, package and commit, or command), and the seconds of
-    all builds.
+    program, if known; ``builds`` keeps the programs for another call. Return the port (crate,
+    package and commit, or command), and the seconds of all builds.
     """
-    builds: dict[Hashable, Program | tuple[Finding, ...]] = {}
+    builds = {} if builds is None else builds
     jobs: list[tuple[Case, Job]] = []
     seconds, runs = 0.0, range(1, context.options.repeat + 1)
     with fixture_aliases.open_alias_folder(prepared.bundle) as alias_folder:

@@ -1,0 +1,1 @@
+"""Mutate the cases of a zoo, and compare what a port and the reference readers make of them."""

@@ -1,0 +1,292 @@
+"""Run the reference readers and the port on mutants, and judge what the port made of each.
+
+The mutants become a bundle like the zoo: the readers' tensors are its references, and the port is
+run and compared as ``verify`` does it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from parity.bundle.tolerances import tighten
+from parity.errors import DumpError, Problem, ReferenceSuspectError
+from parity.lab import readers
+from parity.lab.fuzz.mutant import Mutant
+from parity.lab.libraries import find_version
+from parity.port import output
+from parity.port.run import DumpResult
+from parity.results import CaseResult
+from parity.suites.base import Case
+from parity.tensors.folder import list_tensors
+from parity.text import sanitize_message, truncate
+from parity.verify import execute
+from parity.verify.evaluate import CaseEvaluator
+from parity.verify.execute import RunContext
+from parity.verify.prepare import PreparedBundle, build_options, read_cases
+
+#: The readers of each format; torch without `weights_only` would run what a pickle names.
+READERS = {"pth": ("torch",), "safetensors": ("safetensors",), "gguf": ("gguf-py",)}
+#: Beginnings of rejections that say nothing of the file: torch's `weights_only` knows few opcodes
+#: and globals, and gguf-py no version 1.
+_OWN_LIMITS = ("UnpicklingError: ", "ValueError: Sorry, file appears to be version 1 ")
+#: Words that are findings whatever the readers do.
+ENDS = ("crashed", "panicked", "out-of-memory", "hung")
+#: Rounding of decoders, which may multiply in another order: relative to an element, and to the
+#: largest one, from which an offset may have been subtracted.
+_RTOL, _ATOL = 4e-6, 1e-6
+_REFERENCE = "reference.safetensors"
+_CONTROL = "control"
+_CODE = re.compile(r"\[([a-z-]+)\]")
+_REGISTRY = re.compile(r".*/(?:registry/src|checkouts)/[^/]+/")
+
+Agreement = Literal["loaded", "rejected", "undecided"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A mutant, what the readers and the port made of it, and in which place."""
+
+    mutant: Mutant
+    prepared: PreparedBundle
+    case: Case
+    agreement: Agreement
+    reason: str  # Of a rejection: the reader and its words
+    result: CaseResult
+    dump_run: DumpResult
+    loaded: bool  # The port ended with 0 and wrote a tensor
+
+    @property
+    def word(self) -> str:
+        """The port's outcome where it is a fault; else empty."""
+        word = self.result.outcome
+        by_agreement = {"loaded": ("wrong", "partial"), "rejected": ("accepted",)}
+        is_fault = word in (*ENDS, *by_agreement.get(self.agreement, ()))
+        return word if is_fault else ""
+
+    @property
+    def cause(self) -> str:
+        """The place of a panic, the last words, the code of a finding, or the reader's words.
+
+        Numbers and quoted texts, which differ between mutants of one fault, are left out.
+        """
+        if self.word == "accepted":
+            return _normalize(self.reason)
+        if self.word in ("wrong", "partial"):
+            codes = _CODE.findall(self.result.findings[0].message)
+            return codes[-1] if codes else ""
+        if panic := output.find_panic(self.dump_run.stderr):
+            return f"{_REGISTRY.sub('', panic.file)}:{panic.line}"
+        if self.word == "hung":
+            return ""
+        ended = self.dump_run.process_result
+        signal = ended.signal if ended and ended.signal else ""
+        return f"{signal} {_normalize(output.find_reason(self.dump_run.stderr))}".strip()
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The word and the cause, which a smaller mutant of the same fault has, too."""
+        return self.word, self.cause
+
+
+def _normalize(text: str) -> str:
+    text = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "…", sanitize_message(text))
+    return truncate(re.sub(r"\b(0x[0-9a-f]+|\d[\d,._]*)", "N", text), 100)
+
+
+@dataclass
+class Lab:
+    """The port and the readers, ready to be given mutants."""
+
+    prepared: PreparedBundle
+    context: RunContext
+    #: By group, a mutant without edits that the readers load, and its tensors. It ends each
+    #: reader's list of files: a reader that no longer loads it is broken.
+    controls: dict[str, tuple[Mutant, bytes]] = field(default_factory=dict)
+    port: dict[str, str] = field(default_factory=dict)
+    _builds: dict[Any, Any] = field(default_factory=dict)
+
+    def try_mutants(self, mutants: Sequence[Mutant], folder: Path) -> list[Trial]:
+        """Give mutants to the readers and to the port; keep all files below ``folder``.
+
+        Raises:
+            DumpError: The port cannot be started.
+            ReferenceSuspectError: A reader does not start, or no longer loads its control.
+        """
+        tree = folder / "tree"
+        for mutant in mutants:
+            (tree / mutant.id).mkdir(parents=True)
+            _find_checkpoint(tree, mutant).write_bytes(mutant.content)
+        agreements = self._ask_readers(mutants, tree, folder / "readers")
+        cases = {mutant.id: self._describe(mutant, *agreements[mutant.id]) for mutant in mutants}
+        (tree / "parity.json").write_text(json.dumps({"schema": 2, "cases": cases}))
+        return self._run_port(mutants, tree, folder, agreements)
+
+    def _ask_readers(
+        self, mutants: Sequence[Mutant], tree: Path, out: Path
+    ) -> dict[str, tuple[Agreement, str, Any]]:
+        """Return of each mutant whether it is loaded, why not, and the tolerance to compare with.
+
+        The tensors of those that all readers load alike become their references.
+        """
+        groups = sorted({mutant.base.group for mutant in mutants})
+        with ThreadPoolExecutor() as pool:
+            calls = {
+                (group, reader): pool.submit(self._run_reader, reader, group, mutants, tree, out)
+                for group in groups
+                for reader in READERS[group]
+            }
+            results = {key: call.result() for key, call in calls.items()}
+        return {
+            mutant.id: _agree(
+                {name: results[mutant.base.group, name] for name in READERS[mutant.base.group]},
+                mutant,
+                tree,
+                out,
+            )
+            for mutant in mutants
+        }
+
+    def _run_reader(
+        self, reader: str, group: str, mutants: Sequence[Mutant], tree: Path, out: Path
+    ) -> dict[str, readers.ReaderResult]:
+        own_out = out / reader
+        own_out.mkdir(parents=True)
+        files = {m.id: _find_checkpoint(tree, m) for m in mutants if m.base.group == group}
+        control = self.controls.get(group)
+        if control:
+            files[_CONTROL] = own_out / f"{_CONTROL}.{group}"
+            files[_CONTROL].write_bytes(control[0].content)
+        try:
+            results = readers.read_files(reader, files, own_out)
+        except RuntimeError as error:
+            raise ReferenceSuspectError(Problem("audit-crashed", str(error))) from error
+        if missing := files.keys() - results.keys():
+            raise _make_reader_error(reader, f"says nothing of {len(missing)} files")
+        if control and _read_dump(own_out / _CONTROL) != control[1]:
+            what = results[_CONTROL].reason or results[_CONTROL].outcome
+            raise _make_reader_error(reader, f"no longer loads {control[0].base.id}: {what}")
+        return results
+
+    def _describe(
+        self, mutant: Mutant, agreement: Agreement, reason: str, tolerance: Any
+    ) -> dict[str, Any]:
+        """Describe a case as `parity.json` does."""
+        own = READERS[mutant.base.group]
+        names = ", ".join(
+            f"{name} {find_version(readers.LIBRARIES[name]) or ''}".strip() for name in own
+        )
+        description = {
+            "group": mutant.base.group,
+            "why": truncate(sanitize_message(mutant.describe()), 400),
+            "checkpoint": f"checkpoint.{mutant.base.group}",
+            "expect": "refuse",
+        }
+        if agreement == "loaded":
+            rule = f"{names} loads it"
+            description |= {"expect": "either", "reference": _REFERENCE, **tolerance}
+        elif agreement == "rejected":
+            rule = f"{names} rejects it: {reason}"
+        else:
+            rule = f"a program must end by itself, whatever the file ({names}: {reason})"
+        return {**description, "rule": sanitize_message(rule)}
+
+    def _run_port(
+        self, mutants: Sequence[Mutant], tree: Path, folder: Path, agreements: Mapping[str, Any]
+    ) -> list[Trial]:
+        own = self._prepare(mutants, tree)
+        evaluator = CaseEvaluator(own, lambda _case, _control: "")
+        runs: dict[str, DumpResult] = {}
+
+        def add(case: Case, dump_run: DumpResult) -> None:
+            runs[case.id] = dump_run
+            evaluator.add(case, dump_run)
+
+        context = replace(self.context, outputs=(folder / "dumps").resolve())
+        self.port, _ = execute.run_dumps(own, add, context, {}, self._builds)
+        trials = []
+        for mutant, case in zip(mutants, own.cases, strict=True):
+            run = runs[case.id]
+            if run.process_result is None:
+                raise DumpError(*(Problem(f.code, f.message, f.where) for f in run.findings))
+            agreement, reason, _ = agreements[mutant.id]
+            loaded = run.process_result.exit_code == 0 and bool(list_tensors(run.folder).tensors)
+            result = evaluator.build_single_result(case)
+            trials.append(Trial(mutant, own, case, agreement, reason, result, run, loaded))
+        return trials
+
+    def _prepare(self, mutants: Sequence[Mutant], tree: Path) -> PreparedBundle:
+        """Return the bundle of the mutants, with the program of each one's base."""
+        old = self.prepared.bundle
+        dumps = {m.id: old.case_dumps[m.base.id] for m in mutants if m.base.id in old.case_dumps}
+        bundle = replace(old, bounds={}, known_failures={}, case_dumps=dumps)
+        options = build_options(replace(bundle, manifest=""), self.context.options)
+        cases = read_cases(bundle, self.prepared.suite, tree, options)
+        return replace(
+            self.prepared,
+            bundle=bundle,
+            tree=tree,
+            cases=cases,
+            all_cases=cases,
+            bounds={case.id: tighten(case.tolerances, {})[0] for case in cases},
+            claimed=None,
+            unclaimed=(),
+        )
+
+
+def _find_checkpoint(tree: Path, mutant: Mutant) -> Path:
+    return tree / mutant.id / f"checkpoint.{mutant.base.group}"
+
+
+def _make_reader_error(reader: str, what: str) -> ReferenceSuspectError:
+    return ReferenceSuspectError(Problem("reader-drift", f"the reference reader {reader} {what}"))
+
+
+def _read_dump(folder: Path) -> bytes | None:
+    path = folder / "dump.safetensors"
+    return path.read_bytes() if path.is_file() else None
+
+
+def _agree(
+    by_reader: Mapping[str, Mapping[str, readers.ReaderResult]],
+    mutant: Mutant,
+    tree: Path,
+    out: Path,
+) -> tuple[Agreement, str, dict[str, Any]]:
+    """Return whether all readers load a mutant alike, or all reject it, and why."""
+    results = {name: found[mutant.id] for name, found in by_reader.items()}
+    texts = [f"{one.outcome} {one.reason}".strip() for one in results.values()]
+    if all(one.outcome == "refused" for one in results.values()):
+        is_own = any(one.reason.startswith(_OWN_LIMITS) for one in results.values())
+        reasons = ", ".join(one.reason for one in results.values())
+        return ("undecided" if is_own else "rejected"), reasons, {}
+    dumps = {name: _read_dump(out / name / mutant.id) for name in results}
+    first = next(iter(dumps.values()))
+    is_loaded = all(one == readers.ReaderResult("loaded") for one in results.values())
+    if not is_loaded or first is None or len(set(dumps.values())) > 1:
+        return "undecided", ", ".join(texts), {}
+    reference = tree / mutant.id / _REFERENCE
+    reference.write_bytes(first)
+    tensors = list_tensors(reference).tensors
+    if not tensors:
+        return "undecided", "loaded without a tensor", {}
+    return "loaded", "", _choose_tolerance(mutant.base.group, tensors.values())
+
+
+def _choose_tolerance(group: str, tensors: Any) -> dict[str, Any]:
+    """Return what decoded blocks are compared with; all else must be exact."""
+    if group != "gguf":
+        return {}
+    largest = 0.0
+    for tensor in tensors:
+        if tensor.dtype.name == "F32" and tensor.count:
+            values = np.abs(tensor.read_array().view("<f4"))
+            largest = max(largest, float(np.max(values, where=np.isfinite(values), initial=0)))
+    return {"tolerance": {"atol": _ATOL * largest, "rtol": _RTOL}}
