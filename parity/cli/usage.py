@@ -63,7 +63,7 @@ VERBS = {
         "pack a case for the port's maintainer", "ReproduceOptions", "cases out dumps toolchain"
     ),
     "fuzz": Verb(
-        "compare a port with the reference readers on mutated checkpoints",
+        "compare a port with reference readers on mutated checkpoints",
         "FuzzOptions",
         "bundles cases seconds seed mutants out jobs toolchain",
         "fuzz_port",

@@ -60,15 +60,14 @@ def reproduce(options: ReproduceOptions, console: RunConsole) -> int:
     """
     check_out(options.out)
     prepared, case = show.find_case(options, console)
+    name = f"{prepared.bundle.id}/{case.id}"
     with open_temporary_folder() as folder:
         dump_run, port = show.make_dump(prepared, case, options, console, folder / "dumps")
         draft = folder / "draft"
         case_run = CaseRun(prepared, case, dump_run, port)
-        repeat = _format_command(options, prepared, case)
-        ending, title = write_draft(draft, case_run, options.repo, repeat)
+        ending, title = write_draft(draft, case_run, options.repo, _format_command(options, name))
         copy_draft(draft, options.out)
-    name = sanitize_message(f"{prepared.bundle.id}/{case.id}")
-    console.print_line(f"{name}: {ending}; packed in {sanitize_message(options.out.as_posix())}")
+    console.print_line(sanitize_message(f"{name}: {ending}; packed in {options.out.as_posix()}"))
     console.print_line(f"title of an issue: {title}")
     return 0
 
@@ -139,9 +138,8 @@ def write_draft(draft: Path, case_run: CaseRun, repo: Path, repeat: str) -> tupl
     call = list(_format_call(case)) if packed is None else []
     if call:
         _write_lines(draft / "call.txt", call)
-    data = b""
-    if packed is not None:
-        data = packed.read_bytes()
+    data = packed.read_bytes() if packed else b""
+    if packed:
         _write_lines(draft / "bytes.txt", format_hex(data[:_MAX_FILE_BYTES]))
     program = StandaloneProgram(prepared, case, repo, packed.name if packed else "")
     commands = [*program.format_exports(), *program.copy(draft)]
@@ -175,9 +173,9 @@ def write_draft(draft: Path, case_run: CaseRun, repo: Path, repeat: str) -> tupl
     return ending, reproduction.format_plain_title(contents)
 
 
-def _format_command(options: ReproduceOptions, prepared: PreparedBundle, case: Case) -> str:
-    """Return the command that packs the case again."""
-    args = ["reproduce", f"{prepared.bundle.id}/{case.id}", *options.format_place()]
+def _format_command(options: ReproduceOptions, name: str) -> str:
+    """Return the command that packs the case ``name`` again."""
+    args = ["reproduce", name, *options.format_place()]
     return shlex.join(["python", "-m", "parity", *args, "--out", "NEW-FOLDER"])
 
 

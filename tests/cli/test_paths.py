@@ -88,6 +88,10 @@ LINES: dict[str, tuple[list[list[str]], list[str]]] = {
         ],
         ["packed/REPORT.md", "packed2/obtained/w.bin"],
     ),
+    "fuzz": (
+        [["fuzz", "--repo", "../repo", "../repo/fixtures.lock.yaml", "--out", "found"]],
+        [],
+    ),
 }
 
 
@@ -110,8 +114,8 @@ def test_relative_paths_work_from_another_folder(verb: str, folder: Path) -> Non
     np.save(packed / "a" / "a.npy", np.arange(3, dtype="<f4"))
     lines, files = LINES[verb]
 
-    # The bundle's checkpoint is no GGUF file, which only an audit reads.
-    code = 7 if verb == "audit" else 0
+    # The bundle's checkpoint is no GGUF file, which only an audit and the readers of fuzz read.
+    code = {"audit": 7, "fuzz": 6}.get(verb, 0)
     assert [run_command_line(line) for line in lines] == [code] * len(lines)
 
     assert [name for name in files if not (folder / name).exists()] == []

@@ -61,7 +61,7 @@ CHECK = 'assert end == len(data) and list(header) == ["w"]'
 FAULTS = {
     "wrong": "if 0xff in data: data = data[::-1]",
     "panicked": """if 0x80 in data:
-    print("thread 'main' panicked at src/read.rs:7:5:\\\\nno byte 128", file=sys.stderr)
+    print("thread 'main' panicked at src/read.rs:7:5:\\nno byte 128", file=sys.stderr)
     sys.exit(101)""",
     "hung": "if 0x7f in data: time.sleep(600)",
     "crashed": "if data.endswith(bytes(4)): os.abort()",

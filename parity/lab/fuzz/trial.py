@@ -218,7 +218,7 @@ class Lab:
                 raise DumpError(*(Problem(f.code, f.message, f.where) for f in run.findings))
             agreement, reason, _ = agreements[mutant.id]
             loaded = run.process_result.exit_code == 0 and bool(list_tensors(run.folder).tensors)
-            result = evaluator.build_single_result(case)
+            result = evaluator.build_result(case)
             trials.append(Trial(mutant, own, case, agreement, reason, result, run, loaded))
         return trials
 

@@ -34,7 +34,7 @@ def make_base(name: str, group: str, content: bytes) -> Base:
     """Make the base of a case, with the views of its format."""
     views = [_view_bytes(group, content)]
     with contextlib.suppress(*_ERRORS):
-        views.append(_VIEWS[group](content))
+        views += [view for view in [_VIEWS[group](content)] if view.fields]
     return Base(name, group, content, tuple(views))
 
 

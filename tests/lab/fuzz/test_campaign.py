@@ -142,7 +142,7 @@ def test_more_time_tries_more_of_the_same_sequence(tmp_path: Path) -> None:
     word = TABLE["a panic"][0]
     few, many = (run_campaign(word, tmp_path / str(n), mutants=n) for n in (100, 300))
     assert 0 < few.findings[0].mutants < sum(one.mutants for one in many.findings)
-    assert few.findings[0].smallest.mutant.content == many.findings[0].smallest.mutant.content
+    assert {one.place for one in few.findings} <= {one.place for one in many.findings}
 
 
 def test_the_fault_of_the_unmutated_case_is_not_found_again(tmp_path: Path) -> None:
