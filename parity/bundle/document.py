@@ -20,7 +20,7 @@ import yaml
 from parity.bundle.layout import describe_nesting
 from parity.bundle.tolerances import format_value
 from parity.bundle.yaml_nodes import compose, locate_mark
-from parity.bundle.yaml_reader import YamlReader
+from parity.bundle.yaml_reader import YamlItem
 from parity.errors import ConfigError, Location, Problem, ReferenceSuspectError
 
 MAX_JSON = 4 * 2**20
@@ -84,10 +84,10 @@ def read_yaml(path: Path, code: str) -> Document:
         FileNotFoundError: It does not exist.
     """
     root = compose(path, _read_bytes(path, MAX_YAML, code), MAX_YAML)
-    reader = YamlReader(path, code)
-    value = reader.read_value(root, path.name)
-    if reader.problems:
-        raise ConfigError(*reader.problems)
+    item = YamlItem(path, root, path.name, code)
+    value = item.read_value()
+    if item.problems:
+        raise ConfigError(*item.problems)
     return Document(path, value, root=root)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,116 +24,111 @@ _NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]
 _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
 _MAX_SHOWN = 60
 
-Node = yaml.Node
-Entries = dict[str, tuple[yaml.Node, yaml.Node]]
-#: Reads the value of a key; the text describes it in problems.
-Reader = Callable[["YamlReader", Node, str], Any]
 
+@dataclass(frozen=True)
+class YamlItem:
+    """A node of a file, in problems called ``what``; reads typed values, collects problems."""
 
-class YamlReader:
-    """Reads typed values from nodes; collects problems and continues."""
+    path: Path
+    node: yaml.Node
+    what: str
+    code: str = "lockfile"  # of problems
+    key: yaml.Node | None = None  # of the node, in a mapping
+    #: Keys of records that the file's schema does not have yet, and the schema that has.
+    newer_keys: Mapping[str, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
 
-    def __init__(self, path: Path, code: str = "lockfile") -> None:
-        self.path = path
-        self.code = code
-        self.problems: list[Problem] = []
-        #: Keys of records that the file's schema does not have yet, and the schema that has.
-        self.newer_keys: Mapping[str, int] = {}
+    @property
+    def where(self) -> Location:
+        """The place of the value."""
+        return locate_mark(self.path, self.node.start_mark)
 
-    def locate(self, node: Node) -> Location:
-        """Return the place of ``node``."""
-        return locate_mark(self.path, node.start_mark)
+    @property
+    def key_where(self) -> Location:
+        """The place of the key."""
+        return locate_mark(self.path, (self.key or self.node).start_mark)
 
-    def locate_keys(self, entries: Entries) -> dict[str, Location]:
-        """Return the place of each key."""
-        return {name: self.locate(key) for name, (key, _) in entries.items()}
+    def reject(self, problem: str, code: str = "") -> None:
+        """Record a problem of the value, which goes on after its name."""
+        self.add_problem(f"{self.what} {problem}", code=code)
 
-    def add_problem(self, node: Node, message: str, code: str = "") -> None:
-        """Record a problem of ``node``."""
-        self.problems.append(Problem(code or self.code, message, self.locate(node)))
+    def add_problem(self, message: str, node: yaml.Node | None = None, code: str = "") -> None:
+        """Record a problem of the value, or of another ``node``."""
+        where = locate_mark(self.path, (node or self.node).start_mark)
+        self.problems.append(Problem(code or self.code, message, where))
+
+    def rename(self, what: str) -> YamlItem:
+        """Return the same, called ``what`` in problems."""
+        return replace(self, what=what)
 
     def read_mapping(
         self,
-        node: Node,
-        what: str,
-        *,
         keys: Collection[str] | None = None,
         required: Collection[str] = (),
+        *,
         extensions: bool = False,
-    ) -> Entries:
-        """Return the entries of a mapping by key; unknown, repeated and missing keys are problems.
+    ) -> dict[str, YamlItem]:
+        """Return the values of a mapping by key; unknown, repeated and missing keys are problems.
 
         ``keys`` None allows any key; ``extensions`` allows ``x-…`` and leaves them out.
         """
-        if not isinstance(node, yaml.MappingNode):
-            self.add_problem(node, f"{what} must be a mapping, not {describe(node)}")
+        if not isinstance(self.node, yaml.MappingNode):
+            self.reject(f"must be a mapping, not {describe(self.node)}")
             return {}
-        entries: Entries = {}
-        seen: dict[str, Node] = {}
-        for key_node, value in node.value:
-            key = self._read_key(key_node, what, seen)
+        entries: dict[str, YamlItem] = {}
+        seen: dict[str, yaml.Node] = {}
+        for key_node, value in self.node.value:
+            key = self._read_key(key_node, seen)
             if key is None:
                 continue
+            item = replace(self, node=value, what=f"{key} of {self.what}", key=key_node)
             if extensions and key.startswith("x-"):
-                self.read_value(value, f"{key} of {what}")
+                item.read_value()
             elif keys is not None and key not in keys:
                 known = ", ".join(keys)
-                self.add_problem(key_node, f"{what} has no key {_quote(key)}; known: {known}")
+                self.add_problem(f"{self.what} has no key {_quote(key)}; known: {known}", key_node)
             else:
-                entries[key] = (key_node, value)
+                entries[key] = item
         for key in (one for one in required if one not in seen):
-            self.add_problem(node, f"{what} needs the key {key!r}")
+            self.reject(f"needs the key {key!r}")
         return entries
 
-    def _read_key(self, node: Node, what: str, seen: dict[str, Node]) -> str | None:
+    def _read_key(self, node: yaml.Node, seen: dict[str, yaml.Node]) -> str | None:
         key, code = str(node.value), self.code
         if node.tag == f"{_TAG}merge":
             problem, code = "merge keys are not read; write the entries out", "yaml-merge"
         elif not isinstance(node, yaml.ScalarNode) or node.tag != _STR:
             named = f" {_shorten(key)}" if isinstance(node, yaml.ScalarNode) else ""
-            problem = f"the key{named} of {what} must be a string; quote it"
+            problem = f"the key{named} of {self.what} must be a string; quote it"
         elif reason := _explain_unusable(key):
-            problem = f"a key of {what} {reason}"
+            problem = f"a key of {self.what} {reason}"
         elif key in seen:
             first = seen[key].start_mark.line + 1
-            problem = f"the key {_quote(key)} of {what} is in line {first} already"
+            problem = f"the key {_quote(key)} of {self.what} is in line {first} already"
         else:
             seen[key] = node
             return key
-        self.add_problem(node, problem, code)
+        self.add_problem(problem, node, code)
         return None
 
     def read_record(
-        self, node: Node, what: str, keys: Mapping[str, Reader], **options: Any
-    ) -> tuple[dict[str, Any], Entries]:
-        """Return the values of a mapping by field name, and its entries by key.
+        self, keys: Mapping[str, Reader], required: Collection[str] = (), **more: bool
+    ) -> tuple[dict[str, Any], dict[str, YamlItem]]:
+        """Return the values of a mapping by field name, and its items by key.
 
-        Args:
-            node: The mapping.
-            what: Describes it in problems.
-            keys: Readers of the values by key, such as ``build-timeout``.
-            options: ``required`` and ``extensions`` of ``read_mapping``.
+        ``keys`` are readers of the values by key, such as ``build-timeout``.
         """
-        entries = self.read_mapping(node, what, keys=keys, **options)
-        values = {}
-        for key, (key_node, value) in entries.items():
+        entries = self.read_mapping(keys, required, **more)
+        for key, item in entries.items():
             if key in self.newer_keys:
-                schema = self.newer_keys[key]
-                self.add_problem(key_node, f"{key} of {what} needs schema: {schema}")
-            values[key.replace("-", "_")] = keys[key](self, value, f"{key} of {what}")
-        return values, entries
+                self.add_problem(f"{item.what} needs schema: {self.newer_keys[key]}", item.key)
+        return {key.replace("-", "_"): keys[key](item) for key, item in entries.items()}, entries
 
     def read_string(
-        self,
-        node: Node,
-        what: str,
-        pattern: str | None = None,
-        form: str = "",
-        *,
-        empty: bool = False,
+        self, pattern: str | None = None, form: str = "", *, empty: bool = False
     ) -> str:
         """Return a string that matches ``pattern``, if given; ``form`` describes the pattern."""
-        value = str(node.value)
+        node, value = self.node, str(self.node.value)
         if not isinstance(node, yaml.ScalarNode) or node.tag != _STR:
             quote = "; quote it" if isinstance(node, yaml.ScalarNode) and node.value else ""
             problem = f"must be a string, not {describe(node)}{quote}"
@@ -142,80 +138,76 @@ class YamlReader:
             problem = f"is {_quote(value)}; it must be {form}"
         else:
             return value
-        self.add_problem(node, f"{what} {problem}")
+        self.reject(problem)
         return ""
 
-    def read_number(self, node: Node, what: str, least: float, most: float) -> float:
+    def read_number(self, least: float, most: float) -> float:
         """Return a finite number in ``[least, most]``; ``1e-5`` and ``"1e-5"`` are numbers too."""
-        text = str(node.value)
-        if not _is_number(node):
-            problem = f"must be a number, not {describe(node)}"
+        text = str(self.node.value)
+        if not _is_number(self.node):
+            problem = f"must be a number, not {describe(self.node)}"
         elif not _NUMBER.fullmatch(text) or len(text) > _MAX_SHOWN:
             problem = f"is {_shorten(text)}; write it in digits, as 42, 0.00001 or 1e-5"
         elif not least <= (value := float(text) if set(text) & set(".eE") else int(text)) <= most:
             problem = f"is {text}; it must be in {least:,.15g} to {most:,.15g}"
         else:
             return value
-        self.add_problem(node, f"{what} {problem}")
+        self.reject(problem)
         return least
 
-    def read_integer(self, node: Node, what: str, most: int) -> int:
+    def read_integer(self, most: int) -> int:
         """Return an integer in ``[0, most]``."""
-        value = self.read_number(node, what, 0, most)
+        value = self.read_number(0, most)
         if isinstance(value, float):
-            self.add_problem(node, f"{what} must be a whole number, not {value}")
+            self.reject(f"must be a whole number, not {value}")
         return int(value)
 
-    def read_boolean(self, node: Node, what: str) -> bool:
+    def read_boolean(self) -> bool:
         """Return ``true`` or ``false``."""
-        if node.tag != f"{_TAG}bool" or node.value not in ("true", "false"):
-            self.add_problem(node, f"{what} must be true or false, not {describe(node)}")
-        return bool(node.value == "true")
+        if self.node.tag != f"{_TAG}bool" or self.node.value not in ("true", "false"):
+            self.reject(f"must be true or false, not {describe(self.node)}")
+        return bool(self.node.value == "true")
 
-    def read_list(self, node: Node, what: str, item: Reader) -> tuple[Any, ...]:
-        """Return a list, each element read by ``item``."""
-        if not isinstance(node, yaml.SequenceNode):
-            self.add_problem(node, f"{what} must be a list, not {describe(node)}")
+    def read_list(self, read: Reader) -> tuple[Any, ...]:
+        """Return a list, each element read by ``read``."""
+        if not isinstance(self.node, yaml.SequenceNode):
+            self.reject(f"must be a list, not {describe(self.node)}")
             return ()
-        children = enumerate(node.value, 1)
-        return tuple(item(self, child, f"item {n} of {what}") for n, child in children)
+        children = enumerate(self.node.value, 1)
+        return tuple(
+            read(replace(self, node=n, what=f"item {i} of {self.what}")) for i, n in children
+        )
 
-    def read_values(self, node: Node, what: str) -> dict[str, Any]:
+    def read_values(self) -> dict[str, Any]:
         """Return the plain values of a mapping with any keys."""
-        entries = self.read_mapping(node, what).items()
-        return {key: self.read_value(value, f"{key} of {what}") for key, (_, value) in entries}
+        return {key: item.read_value() for key, item in self.read_mapping().items()}
 
-    def read_value(self, node: Node, what: str) -> Any:
-        """Return the plain value of ``node``, checked by the same rules at every depth."""
+    def read_value(self) -> Any:
+        """Return the plain value, checked by the same rules at every depth."""
+        node = self.node
         if isinstance(node, yaml.MappingNode):
-            return self.read_values(node, what)
+            return self.read_values()
         if isinstance(node, yaml.SequenceNode):
-            return list(self.read_list(node, what, YamlReader.read_value))
+            return list(self.read_list(YamlItem.read_value))
         if node.tag == f"{_TAG}null":
             return None
         if node.tag == f"{_TAG}bool":
-            return self.read_boolean(node, what)
+            return self.read_boolean()
         if _is_number(node) and not getattr(node, "style", None):
-            return self.read_number(node, what, -1e300, 1e300)
-        return self.read_string(node, what, empty=True)
+            return self.read_number(-1e300, 1e300)
+        return self.read_string(empty=True)
+
+
+#: Reads the value of a key.
+Reader = Callable[[YamlItem], Any]
 
 
 def make_string_reader(pattern: str, form: str) -> Reader:
     """Return a reader of strings that match ``pattern``, which ``form`` describes."""
-    return lambda yaml_reader, node, what: yaml_reader.read_string(node, what, pattern, form)
+    return lambda item: item.read_string(pattern, form)
 
 
-def make_number_reader(least: float, most: float) -> Reader:
-    """Return a reader of numbers in ``[least, most]``."""
-    return lambda yaml_reader, node, what: yaml_reader.read_number(node, what, least, most)
-
-
-def make_list_reader(item: Reader) -> Reader:
-    """Return a reader of lists, each element read by ``item``."""
-    return lambda yaml_reader, node, what: yaml_reader.read_list(node, what, item)
-
-
-def describe(node: Node) -> str:
+def describe(node: yaml.Node) -> str:
     """Describe the value of ``node`` for a message."""
     if isinstance(node, yaml.MappingNode):
         return "a mapping"
@@ -228,7 +220,7 @@ def describe(node: Node) -> str:
     return f"the {'number' if node.tag in _NUMBERS else 'value'} {_shorten(str(node.value))}"
 
 
-def _is_number(node: Node) -> bool:
+def _is_number(node: yaml.Node) -> bool:
     if node.tag == _STR:
         return isinstance(node, yaml.ScalarNode) and bool(_EXPONENT.fullmatch(node.value))
     return node.tag in _NUMBERS

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from parity.bundle.yaml_reader import Node, Reader, YamlReader
+from parity.bundle.yaml_reader import Reader, YamlItem
 from parity.errors import Location
 
 MAX_BYTES = 8 << 30  # of an archive, and of its unpacked files
@@ -137,40 +137,38 @@ class Lockfile:
     bundles: tuple[Bundle, ...]
 
 
-def read_locked(yaml_reader: YamlReader, node: Node, what: str) -> Locked:
+def read_locked(item: YamlItem) -> Locked:
     """Return what ``bump`` wrote of a bundle's archive and of its extra files."""
-    return _read_lock(yaml_reader, node, what, LOCK_KEYS, extra=_read_extra_locks)
+    return _read_lock(item, LOCK_KEYS, extra=_read_extra_locks)
 
 
-def _read_lock(
-    yaml_reader: YamlReader, node: Node, what: str, keys: Iterable[str], **more: Reader
-) -> Locked:
+def _read_lock(item: YamlItem, keys: Iterable[str], **more: Reader) -> Locked:
     readers = {**{key: _make_lock_reader(LOCK_KEYS[key]) for key in keys}, **more}
-    values, entries = yaml_reader.read_record(node, what, readers, required=("sha256",))
-    places = {key: yaml_reader.locate(value) for key, (_, value) in entries.items()}
+    values, entries = item.read_record(readers, required=("sha256",))
+    places = {key: entry.where for key, entry in entries.items()}
     return Locked(**{"sha256": "", **values}, where=places)
 
 
-def _read_extra_locks(yaml_reader: YamlReader, node: Node, what: str) -> dict[str, Locked]:
+def _read_extra_locks(item: YamlItem) -> dict[str, Locked]:
     locks = {}
-    for name, (_, value) in yaml_reader.read_mapping(node, what).items():
-        lock = _read_lock(yaml_reader, value, f"{name!r:.60} of {what}", EXTRA_LOCK_KEYS)
-        locks[name] = replace(lock, where={"sha256": yaml_reader.locate(value), **lock.where})
+    for name, entry in item.read_mapping().items():
+        lock = _read_lock(entry.rename(f"{name!r:.60} of {item.what}"), EXTRA_LOCK_KEYS)
+        locks[name] = replace(lock, where={"sha256": entry.where, **lock.where})
     return locks
 
 
 def _make_lock_reader(form: int | tuple[str, int]) -> Reader:
     if isinstance(form, int):
-        return lambda yaml_reader, node, what: yaml_reader.read_integer(node, what, form)
-    return lambda yaml_reader, node, what: _read_digest(yaml_reader, node, what, *form)
+        return lambda item: item.read_integer(form)
+    return lambda item: _read_digest(item, *form)
 
 
-def _read_digest(yaml_reader: YamlReader, node: Node, what: str, prefix: str, digits: int) -> str:
-    value = yaml_reader.read_string(node, what)
+def _read_digest(item: YamlItem, prefix: str, digits: int) -> str:
+    value = item.read_string()
     digest = value.removeprefix(prefix)
     if value and (digest == value or not re.fullmatch(f"[0-9a-f]{{{digits}}}", digest)):
         short = len(digest) if digest != value and len(digest) != digits else 0
         found = f", not {short:,}" if short else ""
         form = f"it must be '{prefix}' and {digits} lower-case hex digits{found}"
-        yaml_reader.add_problem(node, f"{what} is {value!r:.90}; {form}", "lockfile-digest")
+        item.reject(f"is {value!r:.90}; {form}", "lockfile-digest")
     return digest

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import yaml
 
-from parity.bundle.yaml_reader import (
-    Entries,
-    Node,
-    Reader,
-    YamlReader,
-    make_list_reader,
-    make_number_reader,
-    make_string_reader,
-)
+from parity.bundle.yaml_reader import Reader, YamlItem, make_string_reader
 from parity.lockfile.contents import Dump
 
 PLACEHOLDERS = (
@@ -38,30 +30,28 @@ CARGO_KEYS = ("example", "args", "features", "profile", "build-timeout")
 BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")  # Placeholders, doubled braces, and lone ones
 
 
-def read_dumps(yaml_reader: YamlReader, node: Node, what: str) -> tuple[Dump, dict[str, Dump]]:
+def read_dumps(item: YamlItem) -> tuple[Dump, dict[str, Dump]]:
     """Return how cases are dumped: by default, and for cases with settings of their own."""
-    keys = {**DUMP_KEYS, "cases": lambda *_: None}  # read below, when the default is known
-    base, entries = _read_dump(yaml_reader, node, what, Dump(), keys)
-    problem = _find_problem(base, entries) if isinstance(node, yaml.MappingNode) else ""
+    keys = {**DUMP_KEYS, "cases": lambda _: None}  # read below, when the default is known
+    base, entries = _read_dump(item, Dump(), keys)
+    problem = _find_problem(base, entries) if isinstance(item.node, yaml.MappingNode) else ""
     if problem:
-        yaml_reader.add_problem(node, f"{what}: {problem}")
-    if "cases" not in entries:
-        return base, {}
+        item.add_problem(f"{item.what}: {problem}")
     dumps = {}
-    cases = yaml_reader.read_mapping(entries["cases"][1], f"cases of {what}")
-    for case, (_, value) in cases.items():
-        name = f"{what} for case {case!r:.60}"
-        dumps[case], own_entries = _read_dump(yaml_reader, value, name, base, DUMP_KEYS)
+    cases = entries["cases"].read_mapping() if "cases" in entries else {}
+    for case, entry in cases.items():
+        own = entry.rename(f"{item.what} for case {case!r:.60}")
+        dumps[case], own_entries = _read_dump(own, base, DUMP_KEYS)
         # A problem of the base is reported once.
         if (found := _find_problem(dumps[case], own_entries)) and found != problem:
-            yaml_reader.add_problem(value, f"{name}: {found}")
+            own.add_problem(f"{own.what}: {found}")
     return base, dumps
 
 
 def _read_dump(
-    yaml_reader: YamlReader, node: Node, what: str, base: Dump, keys: Mapping[str, Reader]
-) -> tuple[Dump, Entries]:
-    values, entries = yaml_reader.read_record(node, what, keys)
+    item: YamlItem, base: Dump, keys: Mapping[str, Reader]
+) -> tuple[Dump, dict[str, YamlItem]]:
+    values, entries = item.read_record(keys)
     values.pop("cases", None)
     inherited = dict(base.where)
     if values.keys() & set(_PROGRAM_KEYS):
@@ -72,14 +62,14 @@ def _read_dump(
         base = replace(base, **{name: getattr(Dump(), name) for name in names})
         inherited = {key: place for key, place in inherited.items() if key not in dropped}
     variables = {**base.env, **base.run_env, **values.get("env", {})}
-    is_newer = not yaml_reader.newer_keys  # schema 1 has no placeholders here
+    is_newer = not item.newer_keys  # schema 1 has no placeholders here
     values["run_env"] = {n: v for n, v in variables.items() if is_newer and BRACES.search(v)}
     values["env"] = {n: v for n, v in variables.items() if n not in values["run_env"]}
-    places = {**inherited, "": yaml_reader.locate(node), **yaml_reader.locate_keys(entries)}
-    return replace(base, **values, where=places), entries
+    own = {key: entry.key_where for key, entry in entries.items()}
+    return replace(base, **values, where={**inherited, "": item.where, **own}), entries
 
 
-def _find_problem(dump: Dump, entries: Entries) -> str:
+def _find_problem(dump: Dump, entries: Collection[str]) -> str:
     given = [key for key in _PROGRAM_KEYS if getattr(dump, key) is not None]
     if len(given) != 1:
         found = " and ".join(given) or "none"
@@ -91,46 +81,45 @@ def _find_problem(dump: Dump, entries: Entries) -> str:
     return f"{unused} {reason}" if unused else ""
 
 
-def _read_arg(yaml_reader: YamlReader, node: Node, what: str, *, empty: bool = True) -> str:
-    arg = yaml_reader.read_string(node, what, empty=empty)
+def _read_arg(item: YamlItem) -> str:
+    arg = item.read_string(empty=True)
     for found in BRACES.finditer(arg):
-        if found[0] not in ("{{", "}}") and not _is_known(found[1] or ""):
+        name = found[1] or ""
+        # The words of a case are its manifest's.
+        is_word = name.removeprefix("words.").isidentifier() and "." in name
+        if found[0] not in ("{{", "}}") and name not in PLACEHOLDERS and not is_word:
             known = ", ".join(f"{{{known}}}" for known in (*PLACEHOLDERS, "words.NAME"))
-            message = f"{what} has the unknown placeholder {found[0]!r:.60}; known: {known}"
-            yaml_reader.add_problem(node, f"{message}; write {{ for a brace")
+            message = f"has the unknown placeholder {found[0]!r:.60}; known: {known}"
+            item.reject(f"{message}; write {{ for a brace")
     return arg
 
 
-def _is_known(name: str) -> bool:
-    """Return whether there is such a placeholder; the words of a case are its manifest's."""
-    return name in PLACEHOLDERS or (name.removeprefix("words.").isidentifier() and "." in name)
+def _read_args(item: YamlItem) -> tuple[str, ...]:
+    return item.read_list(_read_arg)
 
 
-_read_args = make_list_reader(_read_arg)
-
-
-def _read_command(yaml_reader: YamlReader, node: Node, what: str) -> tuple[str, ...]:
-    args: tuple[str, ...] = _read_args(yaml_reader, node, what)
-    if node.value == [] or args[:1] == ("",):
-        yaml_reader.add_problem(node, f"{what} must begin with the name of a program")
+def _read_command(item: YamlItem) -> tuple[str, ...]:
+    args = _read_args(item)
+    if item.node.value == [] or args[:1] == ("",):
+        item.reject("must begin with the name of a program")
     return args
 
 
-def _read_env(yaml_reader: YamlReader, node: Node, what: str) -> dict[str, str]:
+def _read_env(item: YamlItem) -> dict[str, str]:
     variables = {}
-    for name, (key, value) in yaml_reader.read_mapping(node, what).items():
+    for name, entry in item.read_mapping().items():
         if "=" in name:
-            message = f"{what}: a variable's name cannot contain '=': {name!r:.60}"
-            yaml_reader.add_problem(key, message)
-        read = YamlReader.read_string if yaml_reader.newer_keys else _read_arg
-        variables[name] = read(yaml_reader, value, f"{name:.60} in {what}", empty=True)
+            message = f"{item.what}: a variable's name cannot contain '=': {name!r:.60}"
+            item.add_problem(message, entry.key)
+        own = entry.rename(f"{name:.60} in {item.what}")
+        variables[name] = own.read_string(empty=True) if item.newer_keys else _read_arg(own)
     return variables
 
 
-def _read_cwd(yaml_reader: YamlReader, node: Node, what: str) -> str:
-    value = yaml_reader.read_string(node, what)
+def _read_cwd(item: YamlItem) -> str:
+    value = item.read_string()
     if re.match(r"[/\\]|[A-Za-z]:", value) or ".." in re.split(r"[/\\]", value):
-        yaml_reader.add_problem(node, f"{what} is {value!r}; it must be a folder inside the repo")
+        item.reject(f"is {value!r}; it must be a folder inside the repo")
     return value
 
 
@@ -150,12 +139,12 @@ DUMP_KEYS: dict[str, Reader] = {
         "a cargo example's name, which may contain {case} or {group}",
     ),
     "args": _read_args,
-    "features": make_list_reader(_FEATURE),
+    "features": lambda item: item.read_list(_FEATURE),
     "profile": make_string_reader(_NAME, "a cargo profile's name"),
     "cwd": _read_cwd,
     "env": _read_env,
-    "pass-env": make_list_reader(_VARIABLE),
+    "pass-env": lambda item: item.read_list(_VARIABLE),
     "subject": make_string_reader(_NAME, "a crate's name"),
-    "timeout": make_number_reader(0.001, _DAY),
-    "build-timeout": make_number_reader(0.001, _DAY),
+    "timeout": lambda item: item.read_number(0.001, _DAY),
+    "build-timeout": lambda item: item.read_number(0.001, _DAY),
 }

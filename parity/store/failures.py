@@ -26,14 +26,16 @@ _LOGIN_HINT = "make the bundle public, or give a token that may read it"
 _FILE_HINT = "check source and ref; a private file may look the same"
 _RATE_HINT = "try again later, or set a token: CI machines share their addresses"
 _GONE_HINT = "find its new place, and change source"
+_SERVER = 500  # it and all above
 _MEANINGS = {
     401: ("http-unauthorized", "the server requires a login", _LOGIN_HINT),
     403: ("http-forbidden", "the server denies access", _LOGIN_HINT),
     404: ("http-not-found", "the file does not exist", _FILE_HINT),
     410: ("http-gone", "the file was removed for good", _GONE_HINT),
     429: ("http-rate-limited", "too many requests from this address", _RATE_HINT),
+    _SERVER: ("http-server-error", "the server failed", "try again later"),
+    0: ("http-status", "the server gave an unexpected answer", "check source"),
 }
-_SERVER = 500
 _TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})")
 _RETRY_HINT = "check the network, then try again"
 
@@ -108,9 +110,7 @@ def make_status_problem(
 
     ``address`` is printable; ``error_code`` is the Hub's ``X-Error-Code``.
     """
-    unknown = ("http-status", "the server gave an unexpected answer", "check source")
-    failed = ("http-server-error", "the server failed", "try again later")
-    code, meaning, hint = _MEANINGS.get(status, failed if status >= _SERVER else unknown)
+    code, meaning, hint = _MEANINGS.get(status) or _MEANINGS[_SERVER if status >= _SERVER else 0]
     if is_hub and status in (401, 403, 404):
         meaning, hint = _HUB_CODES.get(error_code, (_HUB_MEANING, _HUB_HINT))
     details = (f"obtained  HTTP status {status}", f"from      {address}", hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,22 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from parity.bundle.yaml_nodes import MAX_DEPTH, MAX_TEXT, compose
-from parity.bundle.yaml_reader import YamlReader
+from parity.bundle.yaml_reader import YamlItem
 from parity.errors import ConfigError
 
 PATH = Path("file.yaml")
 DIGITS = "write it in digits, as 42, 0.00001 or 1e-5"
 
 
-def read(text: str, reader: Callable[[YamlReader, Any], Any]) -> tuple[Any, list[str]]:
-    walker = YamlReader(PATH)
-    value = reader(walker, compose(PATH, text.encode()))
-    return value, [str(problem) for problem in walker.problems]
+def read(text: str, reader: Callable[[YamlItem], Any]) -> tuple[Any, list[str]]:
+    item = YamlItem(PATH, compose(PATH, text.encode()), "it")
+    value = reader(item)
+    return value, [str(problem) for problem in item.problems]
+
+
+def enter(item: YamlItem) -> YamlItem:
+    """The value of the first key, by the same name."""
+    return replace(item, node=item.node.value[0][1])
 
 
 def rejected(data: bytes) -> str:
@@ -81,7 +87,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("text", NUMBERS)
 def test_a_number_is_read_in_each_spelling_that_all_readers_share(text: str) -> None:
-    value, problems = read(text, lambda walker, node: walker.read_number(node, "it", -1e6, 1e6))
+    value, problems = read(text, lambda item: item.read_number(-1e6, 1e6))
     assert (value, problems) == (NUMBERS[text], [])
     assert type(value) is type(NUMBERS[text])
 
@@ -90,7 +96,7 @@ def test_a_number_is_read_in_each_spelling_that_all_readers_share(text: str) -> 
     "text", ["0123", "00", "0x10", "0b1", "1_000", "1:30", ".inf", "-.inf", ".nan", "1:30.5"]
 )
 def test_ambiguous_number_is_rejected(text: str) -> None:
-    _, problems = read(text, lambda walker, node: walker.read_number(node, "it", -1e6, 1e6))
+    _, problems = read(text, lambda item: item.read_number(-1e6, 1e6))
     assert problems == [f"file.yaml:1:1: [lockfile] it is {text}; {DIGITS}"]
 
 
@@ -113,42 +119,40 @@ def test_ambiguous_number_is_rejected(text: str) -> None:
     ],
 )
 def test_value_in_place_of_a_number_is_named(text: str, printed: str) -> None:
-    _, (problem,) = read(
-        f"a: {text}", lambda walker, node: walker.read_number(node.value[0][1], "it", 0, 1)
-    )
+    _, (problem,) = read(f"a: {text}", lambda item: enter(item).read_number(0, 1))
     assert problem.endswith(f"it must be a number, not {printed}")
 
 
 @pytest.mark.parametrize("text", ["1", "0.5", "1e-9"])
 def test_limits_of_a_range_are_included(text: str) -> None:
     limit = float(text)
-    assert read(text, lambda w, node: w.read_number(node, "it", limit, limit))[1] == []
-    assert read(text, lambda w, node: w.read_number(node, "it", limit * 1.01, 9))[1] != []
-    assert read(text, lambda w, node: w.read_number(node, "it", 0, limit * 0.99))[1] != []
+    assert read(text, lambda item: item.read_number(limit, limit))[1] == []
+    assert read(text, lambda item: item.read_number(limit * 1.01, 9))[1] != []
+    assert read(text, lambda item: item.read_number(0, limit * 0.99))[1] != []
 
 
 @pytest.mark.parametrize("text", ["yes", "no", "on", "True", "FALSE", "1", '"true"', ""])
 def test_only_true_and_false_are_booleans(text: str) -> None:
-    _, problems = read(f"a: {text}", lambda w, node: w.read_boolean(node.value[0][1], "it"))
+    _, problems = read(f"a: {text}", lambda item: enter(item).read_boolean())
     assert len(problems) == 1
     assert "it must be true or false, not " in problems[0]
 
 
 def test_true_and_false_are_read() -> None:
-    assert read("true", lambda w, node: w.read_boolean(node, "it")) == (True, [])
-    assert read("false", lambda w, node: w.read_boolean(node, "it")) == (False, [])
+    assert read("true", lambda item: item.read_boolean()) == (True, [])
+    assert read("false", lambda item: item.read_boolean()) == (False, [])
 
 
 def test_free_value_is_read_at_every_depth() -> None:
     text = 'a: [1, 2.5, true, ~, "", x]\nb: {c: {d: [[]]}}'
-    value, problems = read(text, lambda w, node: w.read_value(node, "it"))
+    value, problems = read(text, lambda item: item.read_value())
     assert value == {"a": [1, 2.5, True, None, "", "x"], "b": {"c": {"d": [[]]}}}
     assert problems == []
 
 
 def test_free_value_is_checked_at_every_depth() -> None:
     text = "a:\n- b: 1\n  b: 2\n- {1: x}\n- 0777\n- <<: {c: d}\n"
-    _, problems = read(text, lambda w, node: w.read_value(node, "it"))
+    _, problems = read(text, lambda item: item.read_value())
     assert problems == [
         "file.yaml:3:3: [lockfile] the key 'b' of item 1 of a of it is in line 2 already",
         "file.yaml:4:4: [lockfile] the key 1 of item 2 of a of it must be a string; quote it",
@@ -158,11 +162,11 @@ def test_free_value_is_checked_at_every_depth() -> None:
 
 
 def test_a_quoted_merge_key_is_a_key_like_any_other() -> None:
-    assert read('"<<": 1', lambda w, node: w.read_value(node, "it")) == ({"<<": 1}, [])
+    assert read('"<<": 1', lambda item: item.read_value()) == ({"<<": 1}, [])
 
 
 def test_unknown_key_does_not_replace_a_missing_one() -> None:
-    _, problems = read("b: 1", lambda w, n: w.read_mapping(n, "it", keys=("a",), required=("a",)))
+    _, problems = read("b: 1", lambda item: item.read_mapping(keys=("a",), required=("a",)))
     assert problems == [
         "file.yaml:1:1: [lockfile] it has no key 'b'; known: a",
         "file.yaml:1:1: [lockfile] it needs the key 'a'",
@@ -170,8 +174,8 @@ def test_unknown_key_does_not_replace_a_missing_one() -> None:
 
 
 def test_extensions_are_rejected_in_other_mappings() -> None:
-    assert read("x-a: 1", lambda w, n: w.read_mapping(n, "it", keys=()))[1] != []
-    assert read("x-a: 1", lambda w, n: w.read_mapping(n, "it", keys=(), extensions=True)) == (
+    assert read("x-a: 1", lambda item: item.read_mapping(keys=()))[1] != []
+    assert read("x-a: 1", lambda item: item.read_mapping(keys=(), extensions=True)) == (
         {},
         [],
     )
@@ -191,8 +195,7 @@ def test_any_bytes_are_read_or_a_config_error(data: bytes) -> None:
     except ConfigError as error:
         assert all(problem.message for problem in error.problems)  # noqa: PT017 - any bytes may be read without one
     else:
-        walker = YamlReader(PATH)
-        walker.read_value(node, "it")
+        YamlItem(PATH, node, "it").read_value()
 
 
 @settings(max_examples=300, deadline=None)
@@ -202,4 +205,4 @@ def test_any_punctuation_is_read_or_a_config_error(text: str) -> None:
         node = compose(PATH, text.encode())
     except ConfigError:
         return
-    YamlReader(PATH).read_value(node, "it")
+    YamlItem(PATH, node, "it").read_value()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from parity.bundle.yaml_nodes import compose
-from parity.bundle.yaml_reader import YamlReader
+from parity.bundle.yaml_reader import YamlItem
 from parity.errors import ConfigError
 from parity.lab.op_zoo.arrays import make_tensor
 from parity.lab.zoo.case import ExpectedTensor
@@ -95,10 +95,10 @@ def read_file(name: str) -> Any:
         ConfigError: It is not YAML, or a key is repeated, so that a case would be lost.
     """
     path = _FOLDER / name
-    reader = YamlReader(path, "yaml")
-    value = reader.read_value(compose(path, path.read_bytes()), name)
-    if reader.problems:
-        raise ConfigError(*reader.problems)
+    item = YamlItem(path, compose(path, path.read_bytes()), name, "yaml")
+    value = item.read_value()
+    if item.problems:
+        raise ConfigError(*item.problems)
     return value
 
 
