@@ -28,7 +28,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     ],
 }
 #: Functions that return a code, or a tuple that begins with one.
-RETURNING = ("_choose_code", "_find_meaning")
+RETURNING = ("_choose_code",)
 
 Signatures = dict[str, int]
 
