@@ -45,7 +45,7 @@ def test_code_is_kebab_case_with_a_meaning_of_one_line(word: str) -> None:
         ("no-example", "parity.port.cargo.messages"),
         ("dump-panic", "parity/port/exit_findings.py"),
         ("yaml-merge", "parity/bundle/yaml_reader.py"),
-        ("lockfile", "parity/bundle/yaml_reader.py"),
+        ("lockfile", "parity/lockfile/parse.py"),
     ],
 )
 def test_search_finds_codes_of_every_kind(code: str, place: str) -> None:
