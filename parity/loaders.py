@@ -26,11 +26,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from parity.errors import DumpError, Problem
 from parity.items.matching import UNKNOWN
-from parity.items.records import Dataset
+from parity.items.records import Dataset, Shortfall
 from parity.results import Finding
 from parity.suites.messages import report_error
 from parity.suites.pipeline.audit import audit_run
-from parity.suites.pipeline.ranks import Share, Shortfall, check_ranks
+from parity.suites.pipeline.ranks import Share, check_ranks
 from parity.suites.pipeline.relations import (
     MIN_ITEMS,
     SAME_ORDER,

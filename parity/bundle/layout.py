@@ -1,23 +1,24 @@
-"""Read the files of each bundle kind into typed records.
-
-Layout facts: the dataset cards of ferrotorch's dataloader-batches-v1 and
-serialize-parity-v1, and ``docs/pipeline.md`` for input-pipeline-v1.
-"""
+"""Read the files of each bundle kind into typed records; `docs/pipeline.md` has its keys."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from parity.errors import Problem, ReferenceSuspectError
+from parity.items.records import POLICIES, SHORTFALLS, Policy, Shortfall
 
+Expectation = Literal["load", "refuse", "either"]
 EqualityMode = Literal["ORDER", "SET", "SUBSET"]
 MODES: tuple[EqualityMode, ...] = ("ORDER", "SET", "SUBSET")
 #: A `meta.json` contains the items of its case as text.
 MAX_JSON = 256 * 2**20
+MAX_WORLD = 2**16  # Ranks
 _BATCH = re.compile(r"batch_([0-9]{4,9})\.bin")
 #: How llama.cpp and the Hub's libraries name the parts of a checkpoint; not more than 9,999.
 _PART = re.compile(r"(.+)-([0-9]{5})-of-(0[0-9]{4})(\.[a-z]+)")
@@ -26,8 +27,8 @@ _NEAR_BATCH = re.compile(r"batch[-_. ]{0,2}([0-9]{1,20})\.bin", re.IGNORECASE)
 
 def make_suspect_error(path: Path, message: str) -> ReferenceSuspectError:
     """Return the error of a bundle whose own files are inconsistent."""
-    place = f"{path.parent.name}/{path.name}"
-    return ReferenceSuspectError(Problem("reference-malformed", f"{place}: {message}"))
+    text = f"{path.parent.name}/{path.name}: {message}"
+    return ReferenceSuspectError(Problem("reference-malformed", text))
 
 
 def describe_nesting(tree: Path) -> str:
@@ -163,14 +164,11 @@ def read_loader_case(folder: Path) -> LoaderCase:
         if meta.get(key) not in (None, len(sizes)):
             message = f"{key} is {meta[key]!r:.60}, but batch_sizes names {len(sizes)}"
             raise make_suspect_error(path, message)
-    mode = _require(path, meta, "equality_mode", str)
-    if mode not in MODES:
-        raise make_suspect_error(path, f"equality_mode is {mode!r}; known: {', '.join(MODES)}")
     seed = meta.get("seed")
     return LoaderCase(
         name=folder.name,
         folder=folder,
-        mode=mode,
+        mode=_choose(path, meta, "equality_mode", MODES),
         batch_size=_require(path, meta, "batch_size", int),
         shuffle=_require(path, meta, "shuffle", bool),
         drop_last=_require(path, meta, "drop_last", bool),
@@ -188,7 +186,13 @@ def _require(path: Path, meta: dict[str, Any], key: str, kind: type) -> Any:
     return value
 
 
-LastBatchPolicy = Literal["keep", "drop", "pad"]
+#: Damages of a saved state, by name, each of which a port must reject.
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "cut": lambda state: state[: len(state) // 2],
+    "flip": lambda state: bytes(b ^ (2 * k == len(state) & ~1) for k, b in enumerate(state)),
+    "foreign": lambda _: b'{"epoch": 0, "rng": [624, 17], "position": 4}\n',
+}
 #: Keys by which a pipeline case names another case that it is related to.
 RELATIONS = ("same_as", "other_epoch_of", "other_seed_of", "resume_of")
 
@@ -199,7 +203,7 @@ class PipelineCase:
 
     name: str
     folder: Path
-    policy: LastBatchPolicy  # How a last batch that is not full is treated
+    policy: Policy  # How a last batch that is not full is treated
     shuffle: bool
     batch_size: int
     seed: int
@@ -214,7 +218,18 @@ class PipelineCase:
     x: list[Any]
     y: list[Any]
     relations: dict[str, str]  # Case named by each key of ``RELATIONS`` that is present
-    disjoint_with: tuple[str, ...]  # Cases that share no record with this one
+    disjoint_with: tuple[str, ...] = ()  # Cases that share no record with this one
+    rank: int | None = None  # None: one process alone
+    world: int = 1  # Number of ranks
+    shortfall: Shortfall = "fill"
+    workers: int | None = None
+    any_order: bool = False  # The epoch may have any order, and another for other ``workers``
+    draws: bool = False  # The port must state the random number that it drew for each slot
+    stop_after: int | None = None  # Batches of this run after which it saves its state and ends
+    load_from: str = ""  # Case whose saved state this run continues
+    damage: str = ""  # One of ``DAMAGES``, done to that state before
+    expect: str = ""  # As a case of tensors has it; empty for an ordinary run
+    why: str = ""
 
 
 def read_pipeline_case(folder: Path) -> PipelineCase:
@@ -225,35 +240,33 @@ def read_pipeline_case(folder: Path) -> PipelineCase:
     """
     path = folder / "meta.json"
     meta = read_json(path)
-    policy = _require(path, meta, "policy", str)
-    if policy not in get_args(LastBatchPolicy):
-        raise make_suspect_error(
-            path, f"policy is {policy!r}; known: {', '.join(get_args(LastBatchPolicy))}"
-        )
     data = _require(path, meta, "dataset", dict)
     mean = meta.get("masked_mean")
-    return PipelineCase(
+    case = PipelineCase(
         name=folder.name,
         folder=folder,
-        policy=policy,
-        shuffle=_require(path, meta, "shuffle", bool),
-        batch_size=_read_count(path, meta, "batch_size", 1),
-        seed=_read_count(path, meta, "seed"),
-        epoch=_read_count(path, meta, "epoch"),
-        start_batch=_read_count(path, meta, "start_batch"),
-        batch_sizes=_read_all(path, meta, "batch_sizes", int),
-        order=_read_all(path, meta, "order", int),
-        omitted_ids=_read_all(path, meta, "omitted_ids", int),
-        fingerprint=_require(path, meta, "fingerprint", str),
         masked_mean=None if mean is None else float(_require(path, meta, "masked_mean", float)),
-        ids=_require(path, data, "ids", list),
-        x=_require(path, data, "x", list),
-        y=_require(path, data, "y", list),
+        **{key: _require(path, data, key, list) for key in ("ids", "x", "y")},
         relations={key: _require(path, meta, key, str) for key in RELATIONS if key in meta},
-        disjoint_with=_read_all(path, meta, "disjoint_with", str)
-        if "disjoint_with" in meta
-        else (),
+        **{
+            key: read(path, meta, key)
+            for key, read in _PIPELINE_KEYS.items()
+            if key in meta or not hasattr(PipelineCase, key)  # the key has no default
+        },
     )
+    if (case.rank is None) == ("world" in meta) or not (case.rank or 0) < case.world <= MAX_WORLD:
+        text = f"rank {case.rank} of world {case.world:,}; expected rank < world <= {MAX_WORLD:,}"
+        raise make_suspect_error(path, text)
+    if case.damage and not case.load_from:
+        raise make_suspect_error(path, "damage needs load_from, the case whose state is damaged")
+    return case
+
+
+def _choose(path: Path, meta: dict[str, Any], key: str, allowed: Collection[str]) -> Any:
+    value = _require(path, meta, key, str)
+    if value not in allowed:
+        raise make_suspect_error(path, f"{key} is {value!r:.60}; known: {', '.join(allowed)}")
+    return value
 
 
 def _read_count(path: Path, meta: dict[str, Any], key: str, least: int = 0) -> int:
@@ -268,3 +281,19 @@ def _read_all(path: Path, meta: dict[str, Any], key: str, kind: type) -> tuple[A
     if any(not isinstance(value, kind) or isinstance(value, bool) for value in values):
         raise make_suspect_error(path, f"{key} must contain only {kind.__name__}")
     return values
+
+
+#: Readers of the keys of a pipeline case; those of a field with a default may be missing.
+_PIPELINE_KEYS: dict[str, Callable[[Path, dict[str, Any], str], Any]] = {
+    "batch_size": partial(_read_count, least=1),
+    **dict.fromkeys(("seed", "epoch", "start_batch"), _read_count),
+    **dict.fromkeys(("rank", "world", "workers", "stop_after"), _read_count),
+    **dict.fromkeys(("batch_sizes", "order", "omitted_ids"), partial(_read_all, kind=int)),
+    **dict.fromkeys(("shuffle", "any_order", "draws"), partial(_require, kind=bool)),
+    **dict.fromkeys(("fingerprint", "load_from", "why"), partial(_require, kind=str)),
+    "disjoint_with": partial(_read_all, kind=str),
+    "policy": partial(_choose, allowed=POLICIES),
+    "shortfall": partial(_choose, allowed=SHORTFALLS),
+    "damage": partial(_choose, allowed=DAMAGES),
+    "expect": partial(_choose, allowed=get_args(Expectation)),
+}

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 from parity.bundle.document import read_manifest_file
-from parity.bundle.layout import list_parts
+from parity.bundle.layout import Expectation, list_parts
 from parity.bundle.manifest_outputs import add_outputs
 from parity.bundle.manifest_reader import COMPARISON, Item, is_present
 from parity.bundle.stages import read_stages
-from parity.bundle.tensor_case import Expectation, TensorCase
+from parity.bundle.tensor_case import TensorCase
 from parity.bundle.tensor_rules import EXACT, Rule, Rules
 from parity.bundle.tolerances import MEASURES, format_value
 from parity.errors import ConfigError, Location, Problem, ReferenceSuspectError

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
+from parity.bundle.layout import Expectation
 from parity.bundle.manifest_outputs import JsonRule
 from parity.bundle.stages import Stage
 from parity.bundle.tensor_rules import EXACT, Check, Rules
-
-Expectation = Literal["load", "refuse", "either"]
 
 
 @dataclass(frozen=True, kw_only=True)

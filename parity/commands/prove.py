@@ -58,14 +58,31 @@ def inject_faults(prepared: PreparedBundle) -> MutationReport:
         ParityError: A reference cannot be read, or a library is missing.
     """
     report = MutationReport(prepared.bundle.id)
-    for case in prepared.all_cases:
-        with tempfile.TemporaryDirectory(prefix="parity-") as folder, name_no_alternatives():
-            _inject_into_case(prepared, case, Path(folder), report)
+    with tempfile.TemporaryDirectory(prefix="parity-") as folder, name_no_alternatives():
+        others = _write_all(prepared, Path(folder)) if prepared.suite.across else {}
+        for case in prepared.all_cases:
+            with tempfile.TemporaryDirectory(prefix="parity-") as scratch:
+                _inject_into_case(prepared, case, Path(scratch), report, others)
     return report
 
 
+def _write_all(prepared: PreparedBundle, folder: Path) -> dict[str, tuple[Case, Dump | None]]:
+    """Write the right dumps of all cases, with which a wrong one is compared."""
+    dumps = {}
+    for case in prepared.all_cases:
+        place = folder / case.id
+        place.mkdir()
+        resolve_hook(prepared.suite.right_dump)(case, place)
+        dumps[case.id] = (case, None if case.expect == "refuse" else Dump(folder=place))
+    return dumps
+
+
 def _inject_into_case(
-    prepared: PreparedBundle, case: Case, scratch: Path, report: MutationReport
+    prepared: PreparedBundle,
+    case: Case,
+    scratch: Path,
+    report: MutationReport,
+    others: dict[str, tuple[Case, Dump | None]],
 ) -> None:
     right_folder = scratch / "right"
     right_folder.mkdir()
@@ -89,6 +106,9 @@ def _inject_into_case(
             errors = []
             if injection.changed:
                 errors = _find_port_errors(prepared, case, wrong_folder, levels)
+            is_named = not fault.codes or _collect_codes(errors).intersection(fault.codes)
+            if others and injection.changed and not (errors and is_named):
+                errors += _compare_across(prepared, case, wrong_folder, others)
             if injection.changed or injection.unchanged:
                 detection = _build_detection(fault, injection, errors)
                 report.detections.setdefault(fault.name, {})[case.id] = detection
@@ -104,6 +124,20 @@ def _find_port_errors(
     except ParityError as error:
         return [Finding.from_problem(p, error.kind) for p in error.problems if error.kind == "dump"]
     return [f for f in outcome.findings if f.level in levels and f.kind in ("mismatch", "dump")]
+
+
+def _compare_across(
+    prepared: PreparedBundle,
+    case: Case,
+    folder: Path,
+    others: dict[str, tuple[Case, Dump | None]],
+) -> list[Finding]:
+    """Return the errors that a dump has beside the right dumps of all other cases."""
+    across = prepared.suite.across
+    if across is None:
+        return []
+    found = across({**others, case.id: (case, Dump(folder=folder))})
+    return [one for findings in found.values() for one in findings if one.level == "error"]
 
 
 def _build_detection(fault: Fault, injection: InjectionResult, errors: list[Finding]) -> Detection:

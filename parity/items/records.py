@@ -18,6 +18,11 @@ from numpy.typing import NDArray
 #: A last batch that is not full is delivered as it is, omitted, or filled up with masked slots.
 Policy = Literal["keep", "drop", "pad"]
 POLICIES: tuple[Policy, ...] = ("keep", "drop", "pad")
+#: Treatment of items that do not divide into equal shares of ranks: the order is filled up by its
+#: own beginning, or its end is left out (both as torch's DistributedSampler has it), or the first
+#: shares have one item more.
+Shortfall = Literal["fill", "trim", "uneven"]
+SHORTFALLS: tuple[Shortfall, ...] = ("fill", "trim", "uneven")
 PADDING_ID = -1  # Id of a padded slot; no record may have it
 
 

@@ -35,6 +35,7 @@ from parity.items.records import (
     POLICIES,
     Dataset,
     Policy,
+    Shortfall,
     compute_epoch_order,
     compute_fingerprint,
     compute_masked_mean,
@@ -92,6 +93,9 @@ class Pipeline:
     batch_size: int
     policy: Policy = "keep"
     shuffle: bool = True  # Each epoch has an order of its own, else the dataset's
+    rank: int = 0  # One process of ``world``, which share each epoch
+    world: int = 1
+    shortfall: Shortfall = "fill"  # For an epoch that does not divide into equal shares
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -102,7 +106,7 @@ class Pipeline:
 
     def start(self, *, seed: int, epoch: int, batch: int = 0) -> Cursor:
         """Return the cursor before batch ``batch`` of an epoch, or at its end."""
-        position = min(batch * self.batch_size, len(self.dataset))
+        position = min(batch * self.batch_size, self._count_share())
         return Cursor(
             seed=seed,
             epoch=epoch,
@@ -117,6 +121,19 @@ class Pipeline:
             return compute_epoch_order(len(self.dataset), seed, epoch)
         return np.arange(len(self.dataset), dtype=np.int64)
 
+    def compute_share(self, seed: int, epoch: int) -> NDArray[np.int64]:
+        """Compute this rank's indices in the order of an epoch, ``[m]``: every ``world``-th one."""
+        order = self.compute_order(seed, epoch)
+        rest = len(order) % self.world
+        if rest and self.shortfall == "trim":
+            order = order[:-rest]
+        elif rest and self.shortfall == "fill":
+            order = np.resize(order, len(order) + self.world - rest)  # repeats its beginning
+        return order[self.rank :: self.world]
+
+    def _count_share(self) -> int:
+        return len(self.compute_share(0, 0))
+
     def run(self, cursor: Cursor) -> Iterator[tuple[Batch, Cursor]]:
         """Yield the remaining batches of the cursor's epoch, each with the cursor after it.
 
@@ -128,14 +145,14 @@ class Pipeline:
         return self._iterate(cursor)
 
     def _iterate(self, cursor: Cursor) -> Iterator[tuple[Batch, Cursor]]:
-        order = self.compute_order(cursor.seed, cursor.epoch)
+        order = self.compute_share(cursor.seed, cursor.epoch)
         for first in range(cursor.position, self._count_delivered(), self.batch_size):
             chosen = order[first : first + self.batch_size]
             yield self.build_batch(chosen), replace(cursor, position=first + len(chosen))
 
     def _count_delivered(self) -> int:
         """Count the records of an epoch that its batches have."""
-        n = len(self.dataset)
+        n = self._count_share()
         return n - n % self.batch_size if self.policy == "drop" else n
 
     def build_batch(self, chosen: NDArray[np.int64]) -> Batch:
@@ -150,7 +167,7 @@ class Pipeline:
 
     def find_omitted_ids(self, seed: int, epoch: int) -> list[int]:
         """Find the ids that the policy omits from an epoch, ascending."""
-        omitted = self.compute_order(seed, epoch)[self._count_delivered() :]
+        omitted = self.compute_share(seed, epoch)[self._count_delivered() :]
         return sorted(self.dataset.ids[omitted].tolist())
 
     def _check_cursor(self, cursor: Cursor) -> None:
@@ -160,6 +177,6 @@ class Pipeline:
             if expected != obtained:
                 message = f"the cursor has another {name}: expected {expected}, obtained {obtained}"
                 raise ValueError(message)
-        n, position = len(self.dataset), cursor.position
+        n, position = self._count_share(), cursor.position
         if not (0 <= position <= n and (position % self.batch_size == 0 or position == n)):
             raise ValueError(f"no batch of {self.batch_size} begins at record {position} of {n}")

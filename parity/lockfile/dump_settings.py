@@ -22,6 +22,7 @@ PLACEHOLDERS = (
     "seed",
     "epoch",
     "start_batch",
+    *("rank", "world", "workers", "stop_after", "save_state", "load_state", "args"),
 )
 _DAY = 86_400.0
 _PROGRAM_KEYS = ("package", "crate", "command")

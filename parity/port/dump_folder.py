@@ -5,13 +5,37 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 #: Levels of folders in a dump that are read; far more would exhaust paths and the call stack.
 MAX_DEPTH = 32
+STATE_FILE = "state"  # Name of a run's saved state in its dump
+MAX_STATE = 2**26  # Bytes of a saved state
 _FICLONE = 0x40049409  # Linux's request to share the blocks of a file (linux/fs.h)
+
+
+class DumpFileError(Exception):
+    """A file of a dump that cannot be used; the message continues the file's name."""
+
+
+def read_file(path: Path, max_bytes: int) -> bytes:
+    """Read a regular file of at most ``max_bytes``; a pipe or a device is never waited for.
+
+    Raises:
+        DumpFileError: It is missing, another kind of file, too large, or cannot be read.
+    """
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise DumpFileError("is not a regular file")
+        if status.st_size > max_bytes:
+            raise DumpFileError(f"has more than {max_bytes:,} bytes")
+        return path.read_bytes()
+    except OSError as error:
+        raise DumpFileError(f"cannot be read: {error.strerror}") from None
 
 
 @contextlib.contextmanager
@@ -107,14 +131,20 @@ def _remove_deep_tree(tree: Path) -> None:
 
 
 @contextlib.contextmanager
-def open_files(folder: Path | None, files: Mapping[str, Path]) -> Iterator[None]:
+def open_files(
+    folder: Path | None,
+    files: Mapping[str, Path],
+    change: Callable[[bytes], bytes] | None = None,
+) -> Iterator[None]:
     """Make ``folder`` for one run, with read-only copies of ``files``; remove it afterwards.
 
     Copies share their blocks with the originals where the file system can (reflinks), and are
-    never links, through which a port could change the store.
+    never links, through which a port could change the store. Files of another dump are copied
+    through ``change``.
 
     Raises:
         OSError: As the system says.
+        DumpFileError: As ``read_file``, for files of a dump.
     """
     if folder is None:
         yield
@@ -125,7 +155,10 @@ def open_files(folder: Path | None, files: Mapping[str, Path]) -> Iterator[None]
         for path, original in files.items():
             place = folder / path
             place.parent.mkdir(parents=True, exist_ok=True)
-            _clone_file(original, place)
+            if change:
+                place.write_bytes(change(read_file(original, MAX_STATE)))
+            else:
+                _clone_file(original, place)
             if os.name != "nt":  # there, it could not be removed
                 place.chmod(0o444)
         yield

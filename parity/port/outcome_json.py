@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from pathlib import Path
 
 from parity.errors import Location
-from parity.port import dump_folder
+from parity.port.dump_folder import DumpFileError, has_file, is_too_deep, read_file
 from parity.port.exit_findings import TOO_DEEP, explain_exit
 from parity.port.process import ProcessResult
 from parity.port.run import DumpResult
@@ -29,10 +28,6 @@ _KEY_TYPES: dict[str, tuple[type, ...]] = {
 _UNRECORDED = "(outcome.json does not say what the program said)"
 
 
-class OutcomeError(Exception):
-    """An `outcome.json` that is not valid; the message continues "outcome.json of this case"."""
-
-
 def load_dump(dumps_dir: Path, bundle: str, case: str, where: Location | None = None) -> DumpResult:
     """Return the dump in ``dumps_dir/bundle/case``; nothing is run.
 
@@ -43,11 +38,11 @@ def load_dump(dumps_dir: Path, bundle: str, case: str, where: Location | None = 
     if not folder.is_dir():
         message = f"There is no dump of this case: the folder {name} does not exist."
         return DumpResult.fail(folder, "dump-missing", message, where)
-    if dump_folder.is_too_deep(folder):
+    if is_too_deep(folder):
         return DumpResult.fail(folder, "dump-too-deep", TOO_DEEP, where)
     try:
         result = read_outcome(folder)
-    except OutcomeError as error:
+    except DumpFileError as error:
         message = f"outcome.json of this case {error}."
         return DumpResult.fail(folder, "outcome-malformed", message, where)
     if result is not None:
@@ -62,7 +57,7 @@ def load_dump(dumps_dir: Path, bundle: str, case: str, where: Location | None = 
         return DumpResult(
             folder=folder, stderr=result.stderr, findings=findings, process_result=result
         )
-    if dump_folder.has_file(folder):
+    if has_file(folder):
         return DumpResult(folder=folder)
     message = f"The dump of this case is empty: {name} contains no file."
     return DumpResult.fail(folder, "dump-empty", message, where)
@@ -72,41 +67,25 @@ def read_outcome(folder: Path) -> ProcessResult | None:
     """Return how the program ended, or None if no file says so.
 
     Raises:
-        OutcomeError: The file cannot be read, or its content is not valid.
+        DumpFileError: The file cannot be read, or its content is not valid.
     """
     path = folder / OUTCOME_FILE
     if not os.path.lexists(path):
         return None
     try:
-        outcome = json.loads(_read_bytes(path))
-    except (OSError, ValueError, RecursionError) as error:
-        raise OutcomeError(f"is not valid JSON: {error}") from None
+        outcome = json.loads(read_file(path, MAX_BYTES))
+    except (ValueError, RecursionError) as error:
+        raise DumpFileError(f"is not valid JSON: {error}") from None
     if not isinstance(outcome, dict):
-        raise OutcomeError("must be a JSON object")
+        raise DumpFileError("must be a JSON object")
     for key, value in outcome.items():
         if key not in _KEY_TYPES or type(value) not in _KEY_TYPES[key]:
             known = f"{key!r:.60}; known: {', '.join(_KEY_TYPES)}"
-            raise OutcomeError(f"has an unknown key or a value of the wrong type: {known}")
+            raise DumpFileError(f"has an unknown key or a value of the wrong type: {known}")
     is_one = (outcome.get("exit") is None) != (outcome.get("signal") is None)
     if not is_one and not outcome.get("timed_out"):
-        raise OutcomeError("must state exit or signal, and not both")
+        raise DumpFileError("must state exit or signal, and not both")
     timed_out = outcome.get("timed_out", False)
     code = None if timed_out else outcome.get("exit")
     stderr = outcome.get("stderr", _UNRECORDED)
     return ProcessResult((), code, outcome.get("signal"), timed_out, "", stderr, 0.0)
-
-
-def _read_bytes(path: Path) -> bytes:
-    """Read a regular file of at most ``MAX_BYTES``; a pipe or a device is never waited for.
-
-    Raises:
-        OutcomeError: It is another kind of file, or too large.
-        OSError: As the system says.
-    """
-    status = path.stat()
-    problem = "" if stat.S_ISREG(status.st_mode) else "is not a regular file"
-    if status.st_size > MAX_BYTES:
-        problem = problem or f"has more than {MAX_BYTES:,} bytes"
-    if problem:
-        raise OutcomeError(problem)
-    return path.read_bytes()

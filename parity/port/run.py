@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,11 @@ class Job:
     files: Mapping[str, Path] = field(default_factory=dict)
     files_dir: Path | None = None
     memory: int | None = None  # bytes that the program may allocate, where that can be limited
+    #: A state that another job saves, by path below `state_dir`, a folder made for the run.
+    state: Mapping[str, Path] = field(default_factory=dict)
+    state_dir: Path | None = None
+    damage: Callable[[bytes], bytes] = bytes  # done to the state before
+    wave: int = 0  # jobs of a higher one start when all of the lower ones have ended
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +92,10 @@ def run_job(job: Job, *, deadline: float | None = None) -> DumpResult:
         message = "The dump was not started: the run's deadline had passed."
         return DumpResult.fail(job.output_dir, "dump-timeout", message, job.where)
     try:
-        with dump_folder.open_files(job.files_dir, job.files):
+        with (
+            dump_folder.open_files(job.files_dir, job.files),
+            dump_folder.open_files(job.state_dir, job.state, job.damage),
+        ):
             result = process.run(
                 (*job.program.argv, *job.args),
                 cwd=job.program.cwd,
@@ -96,6 +104,9 @@ def run_job(job: Job, *, deadline: float | None = None) -> DumpResult:
                 stdout_limit=STDOUT_LIMIT,
                 memory=job.memory,
             )
+    except dump_folder.DumpFileError as error:
+        message = f"There is no state to load: the one that was saved {error}."
+        return DumpResult.fail(job.output_dir, "state-missing", message, job.where)
     except OSError as error:
         message = f"The extra files could not be put into {{files_dir}}: {error.strerror}."
         return DumpResult.fail(job.output_dir, "dump-not-started", message, job.where)
@@ -147,21 +158,26 @@ def run_jobs(
     after Ctrl-C. A dump that changed after its own program had ended is a finding: another case's
     program wrote into it.
     """
+    futures: dict[int, Future[DumpResult]] = {}
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        futures = [pool.submit(run_job, job, deadline=deadline) for job in jobs]
-        for future in futures:
-            future.add_done_callback(lambda _future: on_end())
         try:
-            results = [future.result() for future in futures]
+            for wave in sorted({job.wave for job in jobs}):
+                chosen = [number for number, job in enumerate(jobs) if job.wave == wave]
+                for number in chosen:
+                    futures[number] = pool.submit(run_job, jobs[number], deadline=deadline)
+                    futures[number].add_done_callback(lambda _future: on_end())
+                for number in chosen:
+                    futures[number].result()
         except BaseException:
             # Nothing more starts; a start that races with this is stopped by a later round.
-            for future in futures:
+            for future in futures.values():
                 future.cancel()
             for _ in range(_STOP_ROUNDS):
                 process.stop_all()
-                if not wait(futures, timeout=0.1).not_done:
+                if not wait(futures.values(), timeout=0.1).not_done:
                     break
             raise
+    results = [futures[number].result() for number in range(len(jobs))]
     message = (
         "The dump changed after its program had ended, so it is not this case's own. "
         "Write into {output_dir} only."

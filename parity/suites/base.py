@@ -36,6 +36,9 @@ class Case:
     expect: str = ""
     why: str = ""  # What the case tests, in one line
     rule: str = ""  # Source of the expectation, such as a section of the format's document
+    saves: bool = False  # The run must leave a state that another run can load
+    load_from: str = ""  # Case whose saved state the run is given, as its only input
+    damage: str = ""  # What is done to that state before (``bundle.layout.DAMAGES``)
     #: Outcome of each reference reader, as the bundle records it.
     readers: Mapping[str, str] = field(default_factory=dict)
 
@@ -46,6 +49,7 @@ class Dump:
 
     folder: Path  # Has at least one file, unless the case may be empty
     stdout_json: Mapping[str, Any] | None = None  # The JSON object printed last on stdout, if any
+    was_run: bool = True  # By this process; else the dump was there before
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +87,9 @@ class Suite:
     """A bundle kind."""
 
     name: str
-    args: tuple[str, ...]  # Arguments of a dump program where the lockfile names none
+    #: Arguments of a dump program where the lockfile names none: options, each with a value that a
+    #: case may lack.
+    args: tuple[str, ...]
     #: Reads a tree into its cases; raises ``ReferenceSuspectError``.
     cases: Callable[[Path, Mapping[str, Any]], tuple[Case, ...]]
     #: Compares one dump with its case within tolerances; raises ``ReferenceSuspectError`` where
@@ -114,3 +120,8 @@ class Suite:
     across: (
         Callable[[Mapping[str, tuple[Case, Dump | None]]], Mapping[str, tuple[Finding, ...]]] | None
     ) = None
+
+    def list_args(self, values: Collection[str]) -> tuple[str, ...]:
+        """Return the arguments of a case that has ``values`` for these placeholders."""
+        pairs = zip(self.args[::2], self.args[1::2], strict=True)
+        return tuple(word for pair in pairs if pair[1][1:-1] in values for word in pair)

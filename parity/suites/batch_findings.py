@@ -85,10 +85,10 @@ def check_gaps(numbers: Sequence[int], first: int = 0) -> list[Finding]:
     return [report_error("batch-missing", message)]
 
 
-def check_names(folder: Path) -> list[Finding]:
-    """Report misnamed batch files, and all other files that are not read."""
+def check_names(folder: Path, others: Iterable[str] = ()) -> list[Finding]:
+    """Report misnamed batch files, and all files but ``others`` that are not read."""
     misnamed = find_misnamed_batches(folder)
-    known = [*find_batch_files(folder).values(), *misnamed]
+    known = [*find_batch_files(folder).values(), *misnamed, *(folder / name for name in others)]
     unread = find_unread_dump_files(folder, known, "write batches as batch_NNNN.bin")
     lines = [_describe_misnamed(path, number) for path, number in misnamed.items()]
     if not lines:

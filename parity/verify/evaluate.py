@@ -129,7 +129,8 @@ class CaseEvaluator:
             return None, [Finding(level="error", kind="dump", code="unreadable", message=message)]
         if link:
             return None, [link]
-        dump = Dump(folder=dump_run.folder, stdout_json=find_json_line(dump_run.stdout))
+        stated, was_run = find_json_line(dump_run.stdout), bool(dump_run.snapshot)
+        dump = Dump(folder=dump_run.folder, stdout_json=stated, was_run=was_run)
         try:
             comparison = self.prepared.suite.verify(case, dump, self.prepared.bounds[case.id])
         except ParityError as error:

@@ -12,12 +12,13 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
+from parity.bundle.layout import DAMAGES
 from parity.errors import DumpError, Location
 from parity.github import choose_command_prefix, display_path
 from parity.lockfile import Dump
 from parity.port import cargo
 from parity.port.cargo import Program
-from parity.port.dump_folder import remove_tree
+from parity.port.dump_folder import STATE_FILE, remove_tree
 from parity.port.outcome_json import load_dump
 from parity.port.run import DumpResult, Job, expand_placeholders, resolve_command, run_jobs
 from parity.reports.console import RunConsole
@@ -181,20 +182,28 @@ def _build_job(
 ) -> Job:
     dump = prepared.bundle.find_dump(case.id)
     where = _locate_program(dump)
-    args = prepared.suite.args if dump.args is None else dump.args
-    args = args if dump.command is None else dump.command[1:]
-    name = case.id if run == 1 else f"{case.id}@{run}"
-    folder = context.outputs / prepared.bundle.id / name
+    suffix = "" if run == 1 else f"@{run}"
+    outputs = context.outputs / prepared.bundle.id
+    folder = outputs / f"{case.id}{suffix}"
     values = {**_build_placeholders(prepared, case), **aliases, "output_dir": str(folder)}
-    files_dir = None
-    if any("{files_dir}" in text for text in (*args, *dump.run_env.values())):
-        # Outside of the dump.
-        key = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
-        files_dir = context.outputs / f".files-{prepared.bundle.id}-{key}"
-    values["files_dir"] = str(files_dir or "")
+    # Outside of the dump.
+    key = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
+    files_dir, state_dir = (
+        context.outputs / f".{name}-{prepared.bundle.id}-{key}" for name in ("files", "state")
+    )
+    values["files_dir"] = str(files_dir)
+    if case.saves:
+        values["save_state"] = str(folder / STATE_FILE)
+    if case.load_from:
+        values["load_state"] = str(state_dir / STATE_FILE)
+    own = prepared.suite.list_args(values)
+    args = own if dump.args is None else dump.args
+    args = args if dump.command is None else dump.command[1:]
+    args = tuple(word for arg in args for word in (own if arg == "{args}" else (arg,)))
+    uses_files = any("{files_dir}" in text for text in (*args, *dump.run_env.values()))
     variables = expand_placeholders(list(dump.run_env.values()), values, where)
     return Job(
-        name=name,
+        name=folder.name,
         program=program,
         args=expand_placeholders(args, values, where),
         output_dir=folder,
@@ -203,7 +212,11 @@ def _build_job(
         where=where,
         env=dict(zip(dump.run_env, variables, strict=True)),
         files=prepared.files,
-        files_dir=files_dir,
+        files_dir=files_dir if uses_files else None,
+        state={STATE_FILE: outputs / f"{case.load_from}{suffix}" / STATE_FILE},
+        state_dir=state_dir if case.load_from else None,
+        damage=DAMAGES.get(case.damage, bytes),
+        wave=len(prepared.list_loaded(case)),
         memory=EXPECT_BYTES if case.expect else None,
     )
 

@@ -55,6 +55,10 @@ class PreparedBundle:
     #: Extra files in the store, by their paths below `{files_dir}`.
     files: Mapping[str, Path] = field(default_factory=dict)
 
+    def list_loaded(self, case: Case) -> list[Case]:
+        """Return the cases whose states must be saved before ``case`` can run."""
+        return _list_loaded([case], self.all_cases)[1:]
+
 
 def prepare_bundle(
     bundle: Bundle, options: VerifyOptions, console: RunConsole, deadline: float | None
@@ -81,6 +85,9 @@ def _prepare(
     bounds = _tighten_bounds(bundle, cases, chosen)
     claimed = selection.select_claimed(bundle, [case.id for case in cases])
     selected = [c for c in cases if selection.is_selected(options.cases, bundle.id, c.id)]
+    first = [c for c in selected if options.all_cases or c.id in claimed]
+    run = {c.id for c in (first if options.dumps else _list_loaded(first, cases))}
+    named = run.union(case.id for case in selected)
     _check_names(bundle, cases)
     if bundle.manifest:
         _check_words(bundle, cases)
@@ -91,8 +98,8 @@ def _prepare(
         suite=chosen,
         tree=fetched.path,
         tree_digest=fetched.tree,
-        cases=tuple(c for c in selected if options.all_cases or c.id in claimed),
-        unclaimed=tuple(c.id for c in selected if c.id not in claimed),
+        cases=tuple(c for c in cases if c.id in run),
+        unclaimed=tuple(c.id for c in cases if c.id in named and c.id not in claimed),
         claimed=claimed if bundle.cases else None,
         all_cases=cases,
         bounds=bounds,
@@ -101,6 +108,18 @@ def _prepare(
         files=files,
         manifest=hashlib.sha256(manifest.read_bytes()).hexdigest() if manifest else None,
     )
+
+
+def _list_loaded(chosen: Sequence[Case], cases: Sequence[Case]) -> list[Case]:
+    """Return ``chosen`` and the cases whose states they load, directly or not."""
+    by_id = {case.id: case for case in cases}
+    found = {case.id: case for case in chosen}
+    for first in chosen:
+        case = first
+        while case.load_from:
+            case = by_id[case.load_from]
+            found[case.id] = case
+    return [*found.values()]
 
 
 def get_suite(bundle: Bundle) -> Suite:

@@ -23,6 +23,7 @@ SUITES = {
     "serialize-parity-v1": "serialize",
     "serialize-upstream-v1": "serialize",
     "input-pipeline-v1": "pipeline",
+    "loader-scale-v1": "pipeline",
     "model-traces-v1": "tensors",
     "writer-parity-v1": "tensors",
 }

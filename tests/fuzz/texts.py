@@ -48,7 +48,7 @@ def metas(data: bytes, place: Path) -> None:
     refusal(lambda: layout.read_names(place / "keys.json"), ReferenceSuspectError)
     refusal(lambda: layout.read_loader_case(place), ReferenceSuspectError)
     refusal(lambda: layout.read_pipeline_case(place), ReferenceSuspectError)
-    refusal(lambda: outcome_json.read_outcome(place), outcome_json.OutcomeError)
+    refusal(lambda: outcome_json.read_outcome(place), outcome_json.DumpFileError)
     refusal(lambda: suite.read_cases(place.parent, {}), ReferenceSuspectError)
     refusal(lambda: pipeline.SUITE.cases(place.parent, {}), ReferenceSuspectError)
 

@@ -103,8 +103,11 @@ def test_the_suite_is_registered_with_the_words_of_the_contract() -> None:
     assert find_suite("pipeline") is SUITE
     assert " ".join(ARGS) == (
         "--config {case} --seed {seed} --epoch {epoch} --start-batch {start_batch} "
-        "--output-dir {output_dir}"
+        "--output-dir {output_dir} --rank {rank} --world {world} --workers {workers} "
+        "--save-state {save_state} --stop-after {stop_after} --load-state {load_state}"
     )
+    values = ["case", "seed", "epoch", "start_batch", "output_dir", "bundle_dir"]
+    assert SUITE.list_args(values) == ARGS[:10]
 
 
 def test_words_of_a_case_come_from_its_meta(tree: Path) -> None:

@@ -10,8 +10,11 @@ import numpy as np
 from parity.lab.pins import pipeline as pins
 from parity.reports.phrases import format_finding
 from parity.results import Finding
+from parity.suites.base import Case, Dump
 from parity.suites.pipeline import ranks
+from parity.suites.pipeline.port_statements import check_state_file, check_stated_draws
 from parity.suites.pipeline.ranks import Share
+from parity.suites.pipeline.runs import Run
 from tests.support.pipeline import (
     LESSON,
     Dumps,
@@ -70,6 +73,7 @@ def find_faults_of_ranks() -> list[Finding]:
     values = np.array([0.5, 0.25, 0.5, 0.75, 0.125, 0.875])
     keep = Share(ids=first, sizes=(4, 2), draws=values)
     workers = {"keep": keep, "keep-workers-2": replace(keep, draws=np.roll(values, 1))}
+    case = Case(id="keep", folder=Path(), saves=True, load_from="keep-save-b")
     same = "seed 17, epoch 1 draws as epoch 0"
     return [
         *ranks.check_ranks(shares, LESSON.ids, "uneven"),
@@ -79,4 +83,6 @@ def find_faults_of_ranks() -> list[Finding]:
         *ranks.check_draws({"keep": keep}),
         *ranks.check_draws(workers)[1:],
         *ranks.check_other_draws(keep, keep, same),
+        *check_stated_draws({"draws": [0.5]}, Run.of([[first] * 3])),
+        *check_state_file(case, Dump(folder=Path("missing"), was_run=False)),
     ]

@@ -93,6 +93,7 @@ def run_port(
     deadline: float | None = None,
     claims: tuple[str, ...] = (),
     all_cases: bool = False,
+    suite: str = "tensors",
 ) -> ZooRun:
     """Verify ``port``, the body of a Python script or a command line, over ``tar``."""
     script = folder / "port.py"
@@ -103,7 +104,7 @@ def run_port(
         args = [sys.executable, "-I", "-S", str(script), *placeholders]
     entry = {
         "source": tar.name,
-        "suite": "tensors",
+        "suite": suite,
         "dump": {
             "command": list(args),
             **({"timeout": timeout} if timeout else {}),

@@ -42,10 +42,16 @@ def _compare_case(folder: Path, versions: str) -> CaseFindings:
         np.asarray(case.y, np.float32),
     )
     pipeline = Pipeline(
-        dataset=data, batch_size=case.batch_size, policy=case.policy, shuffle=case.shuffle
+        dataset=data,
+        batch_size=case.batch_size,
+        policy=case.policy,
+        shuffle=case.shuffle,
+        rank=case.rank or 0,
+        world=case.world,
+        shortfall=case.shortfall,
     )
     start = pipeline.start(seed=case.seed, epoch=case.epoch, batch=case.start_batch)
-    batches = [batch for batch, _ in pipeline.run(start)]
+    batches = [batch for batch, _ in pipeline.run(start)][: case.stop_after]
     expected = {
         number: [column.astype(np.float32) for column in batch]
         for number, batch in enumerate(batches, case.start_batch)

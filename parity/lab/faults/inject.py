@@ -13,7 +13,6 @@ import numpy as np
 from parity import checkpoints
 from parity.bundle.layout import LoaderCase, PipelineCase, find_batch_files
 from parity.bundle.tensor_rules import Rule, resolve_rules
-from parity.items.records import compute_epoch_order
 from parity.lab.faults import (
     Fault,
     measure_faults,
@@ -30,7 +29,7 @@ from parity.lab.faults.loader_runs import (
     OrderKey,
     make_faulty_runs,
 )
-from parity.lab.reference_pipeline import Pipeline
+from parity.lab.faults.scale_faults import build_pipeline, list_scale_faults, write_statements
 from parity.lab.writers import write_right
 from parity.suites.base import Case
 from parity.suites.serialize.suite import find_reference_path
@@ -47,11 +46,17 @@ def write_dataloader_dump(case: Case, folder: Path) -> list[Fault] | None:
 
 
 def write_pipeline_dump(case: Case, folder: Path) -> list[Fault] | None:
-    """Copy the reference's batches; list their faults, None for a case of no batch."""
-    if (run := _copy_batches(case, folder)) is None:
-        return None
+    """Copy the reference's batches; list their faults, None for a case of no batch.
+
+    The state and the draws that a case asks for are written in any case.
+    """
     meta, expected = case.detail.meta, case.detail.expected
-    return list(list_loader_faults(_build_pipeline_contract(meta, expected, run)))
+    run = _copy_batches(case, folder)
+    write_statements(meta, folder)
+    faults = list(list_scale_faults(meta, expected.dataset)) if case.expect != "refuse" else []
+    if run is not None:
+        faults += list_loader_faults(_build_pipeline_contract(meta, expected, run))
+    return faults or None
 
 
 def write_serialize_dump(case: Case, folder: Path) -> list[Fault]:
@@ -158,9 +163,9 @@ def _build_pipeline_contract(
     data, is_ordered = expected.dataset, expected.order is not None
     loader = LoaderContract(2, 1, is_ordered, meta.batch_size)
     if is_ordered and meta.shuffle and expected.sizes:
-        pipeline = Pipeline(dataset=data, batch_size=meta.batch_size, policy=meta.policy)
         key = OrderKey(meta.seed, meta.epoch, is_resumed=meta.start_batch > 0)
-        wrong = make_faulty_runs(pipeline, key, meta.start_batch)
+        pipeline = build_pipeline(meta, data)
+        wrong = make_faulty_runs(pipeline, key, meta.start_batch, meta.stop_after)
         loader = loader._replace(key_faults=tuple(wrong))
     if meta.policy == "pad":
         # Padded slots are not items, so they have no position in another order.
@@ -171,7 +176,7 @@ def _build_pipeline_contract(
     loader = loader._replace(left_out=tuple(column[rest] for column in table) if len(rest) else ())
     if not meta.shuffle:
         return loader
-    order = compute_epoch_order(len(data), meta.seed, meta.epoch + 1)
+    order = build_pipeline(meta, data).compute_share(meta.seed, meta.epoch + 1)
     start = meta.start_batch * meta.batch_size
     rows = order[start : start + len(run.rows)]
     columns = tuple(column[rows] for column in table)

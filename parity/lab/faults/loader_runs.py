@@ -119,15 +119,24 @@ KEY_FAULTS: dict[str, tuple[str, Callable[[OrderKey], tuple[int, int]]]] = {
 }
 
 
-def make_faulty_runs(pipeline: Pipeline, key: OrderKey, start: int) -> Iterator[KeyFault]:
+def deliver(
+    pipeline: Pipeline, stop_after: int | None, *, seed: int, epoch: int, batch: int
+) -> DeliveredRun:
+    """Return the run of a pipeline from ``batch`` on, of ``stop_after`` batches at most."""
+    cursor = pipeline.start(seed=seed, epoch=epoch, batch=batch)
+    batches = [one for one, _ in pipeline.run(cursor)][:stop_after]
+    columns = tuple(np.concatenate(parts).astype("<f4") for parts in zip(*batches, strict=True))
+    return DeliveredRun(columns, tuple(len(one.ids) for one in batches), batch)
+
+
+def make_faulty_runs(
+    pipeline: Pipeline, key: OrderKey, start: int, stop_after: int | None = None
+) -> Iterator[KeyFault]:
     """Yield the run from batch ``start`` on of a port with each fault, for ``key``.
 
     A fault that leaves the key as it is leaves the run so, too.
     """
     for name, (text, change) in KEY_FAULTS.items():
         seed, epoch = change(key)
-        cursor = pipeline.start(seed=seed, epoch=epoch, batch=start)
-        batches = [batch for batch, _ in pipeline.run(cursor)]
-        columns = (np.concatenate(parts).astype("<f4") for parts in zip(*batches, strict=True))
-        sizes = tuple(len(batch.ids) for batch in batches)
-        yield KeyFault(name, text, DeliveredRun(tuple(columns), sizes, start))
+        run = deliver(pipeline, stop_after, seed=seed, epoch=epoch, batch=start)
+        yield KeyFault(name, text, run)

@@ -3,7 +3,7 @@
 The same installed libraries give the same bytes, whatever the machine. Options:
 
 * ``dataloader``: none;
-* ``pipeline``: ``dataset`` (a ``items.records.Dataset``; not for a command line);
+* ``pipeline``, ``loader-scale``: ``dataset`` (a ``items.records.Dataset``; not for a command line);
 * ``serialize``: ``pth`` and ``gguf`` (paths of real checkpoints), ``size`` (``small`` or
   ``full``), ``upstream_only`` (bool);
 * ``tensors``: ``folder`` (the references with their `parity.json`);
@@ -22,6 +22,7 @@ from parity.suites import find_suite
 
 #: Kinds of bundles that are compared by a suite of another name.
 _OWN = {
+    "loader-scale": "parity.lab.pins.loader_scale:pin",
     "zoo": "parity.lab.zoo:pin",
     "op-zoo": "parity.lab.op_zoo:pin",
     "trace": "parity.lab.pins.trace:pin",
@@ -54,6 +55,7 @@ EMBEDDED: dict[str, tuple[str, dict[str, object]]] = {
     "serialize-parity-v1": ("serialize", {}),
     "serialize-upstream-v1": ("serialize", {"upstream_only": True}),
     "input-pipeline-v1": ("pipeline", {}),
+    "loader-scale-v1": ("loader-scale", {}),
     "checkpoint-zoo-v1": ("zoo", {}),
     "op-zoo-v1": ("op-zoo", {}),
     "writer-parity-v1": ("writers", {}),

@@ -12,7 +12,7 @@ cases, so that a verifier need not parse names:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,24 @@ class RunSettings:
     start_batch: int = 0
     #: Keys of ``meta.json`` that name another case, as the module says.
     relations: Mapping[str, str] = field(default_factory=dict)
+    #: Keys on ranks, workers and saved states, as ``layout.PipelineCase`` has them.
+    scale: Mapping[str, Any] = field(default_factory=dict)
+
+    def build_pipeline(self, dataset: Dataset, kind: type[Pipeline] = Pipeline) -> Pipeline:
+        """Return the reference pipeline of this run."""
+        keys = ("rank", "world", "shortfall")
+        return kind(
+            dataset=dataset,
+            batch_size=self.batch_size,
+            policy=self.policy,
+            shuffle=self.shuffle,
+            **{key: self.scale[key] for key in keys if key in self.scale},
+        )
+
+    def list_batches(self, pipeline: Pipeline) -> list[Batch]:
+        """List the batches of this run."""
+        cursor = pipeline.start(seed=self.seed, epoch=self.epoch, batch=self.start_batch)
+        return [batch for batch, _ in pipeline.run(cursor)][: self.scale.get("stop_after")]
 
 
 def _resume(whole: RunSettings, *cuts: int) -> list[RunSettings]:
@@ -115,7 +133,13 @@ CASES = (
 )
 
 
-def pin(target_dir: Path, *, dataset: Dataset | None = None) -> Path:
+def pin(
+    target_dir: Path,
+    *,
+    dataset: Dataset | None = None,
+    name: str = BUNDLE_ID,
+    cases: Sequence[RunSettings] = CASES,
+) -> Path:
     """Write ``input-pipeline-v1.tar``, of the lesson's records by default; return its path.
 
     Raises:
@@ -124,13 +148,11 @@ def pin(target_dir: Path, *, dataset: Dataset | None = None) -> Path:
     """
     dataset = dataset or build_lesson_dataset()
     _check_ids(dataset)
-    seeds = {case.name: case.seed for case in CASES if case.shuffle}
-    files = {
-        "provenance.json": packing.encode_provenance(BUNDLE_ID, libraries=["numpy"], seeds=seeds)
-    }
-    for case in CASES:
+    seeds = {case.name: case.seed for case in cases if case.shuffle}
+    files = {"provenance.json": packing.encode_provenance(name, libraries=["numpy"], seeds=seeds)}
+    for case in cases:
         files |= _build_case_files(case, dataset)
-    return pack_checked(files, target_dir / f"{BUNDLE_ID}.tar", SUITE)
+    return pack_checked(files, target_dir / f"{name}.tar", SUITE)
 
 
 def _check_ids(dataset: Dataset) -> None:
@@ -141,14 +163,8 @@ def _check_ids(dataset: Dataset) -> None:
 
 
 def _build_case_files(case: RunSettings, dataset: Dataset) -> dict[str, bytes]:
-    pipeline = Pipeline(
-        dataset=dataset,
-        batch_size=case.batch_size,
-        policy=case.policy,
-        shuffle=case.shuffle,
-    )
-    cursor = pipeline.start(seed=case.seed, epoch=case.epoch, batch=case.start_batch)
-    batches = [batch for batch, _ in pipeline.run(cursor)]
+    pipeline = case.build_pipeline(dataset)
+    batches = case.list_batches(pipeline)
     files = {f"{case.name}/meta.json": packing.encode_json(_build_meta(case, pipeline, batches))}
     for number, batch in enumerate(batches, case.start_batch):
         files[f"{case.name}/batch_{number:04d}.bin"] = encode_batch(_convert_to_f32(batch))
@@ -183,5 +199,6 @@ def _build_meta(case: RunSettings, pipeline: Pipeline, batches: list[Batch]) -> 
         "digest": compute_fingerprint(data),
         "tensors": list(TENSORS),
         **case.relations,
+        **case.scale,
         "disjoint_with": [],
     }

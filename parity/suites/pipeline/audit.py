@@ -56,7 +56,7 @@ def audit_run(run: Run, expected: ExpectedRun, *, tolerance: float = TOLERANCE) 
     if expected.policy == "drop" and (omitted := find_omitted_ids(run, expected)):
         message = (
             f"the last batch was dropped: {format_count(len(omitted), 'items')} of "
-            f"{len(expected.dataset):,} not delivered in this epoch: {format_list(omitted)}"
+            f"{expected.total:,} not delivered in this epoch: {format_list(omitted)}"
         )
         measures = {"items": len(omitted), "ids": omitted[:_MAX_IDS]}
         found.append(Finding(level="notice", code="omitted", message=message, measures=measures))
@@ -160,7 +160,7 @@ def _check_membership(
         first_batch=run.first_batch,
         position=expected.position,
         # Only its orders are NumPy's.
-        epoch_items=len(expected.dataset),
+        epoch_items=len(expected.dataset) if expected.share is None else 0,
         seed_epoch=expected.key,
         trusted=not has_moved,
     )
@@ -176,10 +176,14 @@ def _check_membership(
 def find_omitted_ids(run: Run, expected: ExpectedRun) -> list[int] | None:
     """Return the ids delivered neither in this run nor before its cut, ascending.
 
-    None where it is unknown what came before the cut: the run itself must be as expected.
+    None where it is unknown what came before the cut (the run itself must be as expected), or what
+    comes after it.
     """
     data, indices = expected.dataset, expected.indices
-    is_delivered = np.zeros(len(data), np.bool_)
+    if expected.stop_after is not None or (expected.share is not None and expected.order is None):
+        return None
+    is_delivered = np.ones(len(data), np.bool_)
+    is_delivered[slice(None) if expected.order is None else expected.order] = False
     obtained = find_indices(data.ids, run.id[~run.padded])
     if expected.position:
         if indices is None or expected.order is None or not np.array_equal(obtained, indices):

@@ -14,14 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.bundle.layout import MAX_JSON
 from parity.items.matching import UNKNOWN
 from parity.items.records import compute_fingerprint, compute_masked_mean
+from parity.port import dump_folder
 from parity.results import Finding
+from parity.suites.base import Case, Dump
 from parity.suites.messages import format_list, report_error
 from parity.suites.pipeline.audit import find_omitted_ids
 from parity.suites.pipeline.runs import COLUMNS, ExpectedRun, Run, SlotKinds, find_indices
+from parity.text import format_count
 
 PortStatements = Mapping[str, Any]
 
@@ -31,6 +35,7 @@ STATEMENT_KEYS = (
 )
 #: Largest difference of a mean of f32 values, relative to its size above 1.
 _MEAN_TOLERANCE = 1e-6
+_MAX_DRAW = 1e300
 _MEAN_OF_MEANS = (
     "it is the mean of the batches' means, where a short batch weighs as much as a full one"
 )
@@ -54,6 +59,45 @@ def read_statements(folder: Path) -> tuple[PortStatements | None, list[Finding]]
     if not problem:
         return value, []
     return None, [report_error(code, f"meta.json {problem}", kind="dump", tensor="meta.json")]
+
+
+def check_state_file(case: Case, dump: Dump) -> list[Finding]:
+    """Report a state that cannot be loaded, and a loading run that nobody watched."""
+    found = []
+    if case.saves:
+        try:
+            dump_folder.read_file(dump.folder / dump_folder.STATE_FILE, dump_folder.MAX_STATE)
+        except dump_folder.DumpFileError as error:
+            message = (
+                f"the file {dump_folder.STATE_FILE} {error}; the run must save its state there"
+            )
+            found.append(report_error("state-missing", message, tensor=dump_folder.STATE_FILE))
+    if case.load_from and not dump.was_run:
+        message = (
+            f"the dump was made before, so that it was not checked whether the run had the state "
+            f"of {case.load_from} alone"
+        )
+        found.append(Finding(level="notice", code="state-unproven", message=message))
+    return found
+
+
+def read_draws(statements: PortStatements | None, run: Run) -> NDArray[np.float64] | None:
+    """Return the random number that the port drew for each slot, ``[n]``; None if not stated so."""
+    stated = (statements or {}).get("draws")
+    given = stated if isinstance(stated, list) else []
+    numbers = [one for one in given if type(one) in (int, float) and abs(one) < _MAX_DRAW]
+    return np.asarray(numbers, np.float64) if len(numbers) == len(run.id) else None
+
+
+def check_stated_draws(statements: PortStatements | None, run: Run) -> list[Finding]:
+    """Report draws that a port must state and does not, or not one for each slot."""
+    if read_draws(statements, run) is not None:
+        return []
+    message = (
+        f"meta.json must state draws, a list of {format_count(len(run.id), 'numbers')}: what was "
+        "drawn at random for each slot"
+    )
+    return [report_error("draws-missing", message, tensor="meta.json")]
 
 
 def check_statements(

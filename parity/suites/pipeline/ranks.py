@@ -8,23 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parity.items.checks import Ints, locate_row
 from parity.items.matching import UNKNOWN
-from parity.items.records import PADDING_ID
+from parity.items.records import PADDING_ID, Shortfall
 from parity.results import Finding
 from parity.suites.messages import format_list, format_number, report_each, report_error
 from parity.suites.pipeline.runs import find_indices
 from parity.text import format_count
 
-#: Treatment of items that do not divide into equal shares: the order is filled up by its own
-#: beginning, or its end is left out (both as torch's DistributedSampler has it), or the first
-#: shares have one item more.
-Shortfall = Literal["fill", "trim", "uneven"]
 _RANK_UNUSED = "every rank delivered the same ids: the rank is not used"
 
 
@@ -76,7 +72,7 @@ def check_ranks(
     else:
         least, most = _count_allowed(len(ids), len(shares), shortfall)
     return [
-        *(_check_batch_counts(shares) if shortfall != "uneven" else ()),
+        *(_check_counts(shares) if shortfall != "uneven" else ()),
         *_check_unknown(shares, indices),
         *_check_overlap(shares, indices, ids, counts, most),
         *report_each(
@@ -99,17 +95,20 @@ def _count_allowed(count: int, world: int, shortfall: Shortfall) -> tuple[Ints, 
     return least, most
 
 
-def _check_batch_counts(shares: Shares) -> list[Finding]:
-    counts = {name: len(share.sizes or share.ids) for name, share in shares.items()}
-    least, most = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
-    if counts[least] == counts[most]:
-        return []
-    what = ("batches", "batch") if shares[most].sizes else ("items",)
-    message = (
-        f"{least} has {format_count(counts[least], *what)}, {most} has {counts[most]:,}; every "
-        "rank must have the same number, else the others wait for it"
-    )
-    return [report_error("rank-batches", message, measures={"counts": [*counts.values()]})]
+def _check_counts(shares: Shares) -> list[Finding]:
+    for what in (("batches", "batch"), ("items",)):
+        counts = {
+            name: len(share.sizes) if len(what) > 1 else int((share.ids != PADDING_ID).sum())
+            for name, share in shares.items()
+        }
+        least, most = (choose(counts, key=counts.__getitem__) for choose in (min, max))
+        if counts[least] != counts[most]:
+            message = (
+                f"{least} has {format_count(counts[least], *what)}, {most} has {counts[most]:,}; "
+                "every rank must have the same number, else the others wait for it"
+            )
+            return [report_error("rank-batches", message, measures={"counts": [*counts.values()]})]
+    return []
 
 
 def _check_unknown(shares: Shares, indices: Mapping[str, Ints]) -> list[Finding]:
@@ -144,20 +143,29 @@ def _check_overlap(
     return [replace(one, cause=_RANK_UNUSED) if is_same else one for one in found]
 
 
-def check_states(states: Mapping[str, bytes]) -> list[Finding]:
-    """Check that no two cuts saved the same state; each by its name (``after 2 batches``)."""
+def check_states(
+    states: Mapping[str, bytes], places: Mapping[str, Any] | None = None
+) -> list[Finding]:
+    """Check that no two cuts saved the same state; each by its name (``after 2 batches``).
+
+    Runs that continue at one of ``places``, by their names, may have the same.
+    """
     found: dict[bytes, str] = {}
     for name, state in states.items():
-        if (other := found.setdefault(state, name)) != name:
+        other = found.setdefault(state, name)
+        if other != name and (places is None or places[other] != places[name]):
             size = format_count(len(state), "bytes")
             message = f"the state saved {name} equals the one saved {other} ({size})"
             return [report_error("state-constant", message)]
     return []
 
 
-def check_saved_again(first: bytes, again: bytes, name: str) -> list[Finding]:
-    """Check that the state of run ``name``, loaded and saved again at once, stays the same."""
-    if first == again:
+def check_saved_again(first: bytes | None, again: bytes | None, name: str) -> list[Finding]:
+    """Check that the state of run ``name``, loaded and saved again at once, stays the same.
+
+    None is a state that was not saved, which is reported elsewhere.
+    """
+    if first is None or again is None or first == again:
         return []
     pairs = zip(first, again, strict=False)
     place = next((k for k, (a, b) in enumerate(pairs) if a != b), min(len(first), len(again)))
@@ -182,11 +190,12 @@ _DRAW_TEXTS = {
 
 
 def check_draws(shares: Shares) -> list[Finding]:
-    """Check the random draws of runs of one seed and epoch, which all have ``draws``.
+    """Check the random draws of runs of one seed and epoch; those without any are left out.
 
     Different items must have different draws, and an item the same draw in every run.
     """
-    names, columns = [*shares], [(one.ids, one.draws) for one in shares.values()]
+    names = [name for name, one in shares.items() if one.draws is not None]
+    columns = [(shares[name].ids, shares[name].draws) for name in names]
     if not names:
         return []
     ids, draws = (np.concatenate(parts) for parts in zip(*columns, strict=True))
@@ -201,7 +210,9 @@ def check_draws(shares: Shares) -> list[Finding]:
     for code, key, other in (("draws-shared", draws, ids), ("draws-changed", ids, draws)):
         order = real[np.argsort(key[real], kind="stable")]
         left, right = order[:-1], order[1:]
-        wrong = (key[left] == key[right]) & (other[left] != other[right])
+        wrong = np.flatnonzero((key[left] == key[right]) & (other[left] != other[right]))
+        pairs = np.sort(np.column_stack((ids[left[wrong]], ids[right[wrong]])), axis=1)
+        wrong = wrong[np.unique(pairs, axis=0, return_index=True)[1]]  # each pair of items once
         earlier = dict(zip(right[wrong].tolist(), left[wrong].tolist(), strict=True))
         text, heading = _DRAW_TEXTS[code]
 
@@ -218,8 +229,10 @@ def check_draws(shares: Shares) -> list[Finding]:
 
 def check_other_draws(share: Share, other: Share, message: str) -> list[Finding]:
     """Check that another seed or epoch draws other numbers for at least one item in two."""
+    if share.draws is None or other.draws is None:
+        return []
     items, mine, others = np.intersect1d(share.ids, other.ids, return_indices=True)
-    is_same = share.draws[mine] == other.draws[others]  # type: ignore[index]
+    is_same = share.draws[mine] == other.draws[others]
     count = int((is_same & (items != PADDING_ID)).sum())
     if 2 * count <= len(items):
         return []

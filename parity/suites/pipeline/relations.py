@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from parity.results import Finding
 from parity.suites.messages import format_list, format_number, report_error
-from parity.suites.pipeline.audit import audit_run, check_resumed_ids
-from parity.suites.pipeline.runs import COLUMNS, Run, read_run
+from parity.suites.pipeline.audit import check_resumed_ids
+from parity.suites.pipeline.groups import ComparedCase, check_groups
+from parity.suites.pipeline.ranks import check_other_draws, check_saved_again
+from parity.suites.pipeline.runs import COLUMNS, Run
 from parity.suites.shuffle_findings import check_other_shuffle
 from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from parity.bundle.layout import PipelineCase
     from parity.suites.base import Case, Dump
     from parity.suites.pipeline.runs import Numbers
 
@@ -31,14 +32,6 @@ SAME_ORDER = {
 }
 
 
-class _RelatedCase(NamedTuple):
-    """A case that was run; ``run`` is None where its dump cannot be read."""
-
-    meta: PipelineCase
-    run: Run | None = None
-    errors: frozenset[str] = frozenset()  # Codes of errors of its own, which need no repetition
-
-
 def check_relations(
     compared: Mapping[str, tuple[Case, Dump | None]],
 ) -> Mapping[str, tuple[Finding, ...]]:
@@ -46,34 +39,28 @@ def check_relations(
 
     Relations to cases that were not selected are left out; a case may have no dump.
     """
-    cases = {name: _read_case(case, dump) for name, (case, dump) in compared.items()}
-    return {
-        name: tuple(
+    cases = {name: ComparedCase.read(case, dump) for name, (case, dump) in compared.items()}
+    found = {
+        name: [
             finding
             for key, partner in _iterate_relations(related, cases)
             for finding in _check_relation(key, related, cases[partner])
-        )
+        ]
         for name, related in cases.items()
         if related.run is not None
     }
-
-
-def _read_case(case: Case, dump: Dump | None) -> _RelatedCase:
-    meta, expected = case.detail
-    if dump is None:
-        return _RelatedCase(meta)
-    run, found = read_run(dump.folder, expected)
-    if run is not None:
-        found += audit_run(run, expected, tolerance=case.tolerances["max_abs"])
-    return _RelatedCase(meta, run, frozenset(one.code for one in found if one.level == "error"))
+    for name, finding in check_groups(cases.values()):
+        found[name].append(finding)
+    return {name: tuple(each) for name, each in found.items()}
 
 
 def _iterate_relations(
-    related: _RelatedCase, cases: Mapping[str, _RelatedCase]
+    related: ComparedCase, cases: Mapping[str, ComparedCase]
 ) -> Iterator[tuple[str, str]]:
     """Yield each relation of a case, and the case that it is to."""
     pairs = [*related.meta.relations.items()]
     pairs += [("disjoint_with", partner) for partner in related.meta.disjoint_with]
+    pairs += [("load_from", related.meta.load_from)] * (related.meta.stop_after == 0)
     yield from (pair for pair in pairs if pair[1] in cases)
     base = related.meta.relations.get("other_seed_of", "")
     other = cases[base].run if base in cases else None
@@ -81,17 +68,20 @@ def _iterate_relations(
         return
     # (seed + 1, epoch) and (seed, epoch + 1): one key to a port that adds the two up.
     key = related.meta.seed + related.meta.epoch
-    for name, (meta, _, _) in cases.items():
-        if meta.relations.get("other_epoch_of") == base and meta.seed + meta.epoch == key:
+    for name, one in cases.items():
+        related_to = one.meta.relations.get("other_epoch_of")
+        if related_to == base and one.meta.seed + one.meta.epoch == key:
             yield "other_key_of", name
 
 
-def _check_relation(key: str, related: _RelatedCase, other: _RelatedCase) -> list[Finding]:
-    run, whole, name = related.run, other.run, other.meta.name
+def _check_relation(key: str, related: ComparedCase, other: ComparedCase) -> list[Finding]:
+    run, whole, name, meta = related.run, other.run, other.meta.name, related.meta
     if run is None or whole is None:
         return [_report_skipped(f"not compared with {name} ({key}), whose dump could not be read")]
     if key == "disjoint_with":
         return check_disjoint(run, whole, name)
+    if meta.stop_after is not None:
+        whole = whole.slice_batches(0, meta.start_batch + meta.stop_after - whole.first_batch)
     if not related.errors and other.errors:
         return [_report_skipped(f"not compared with {name} ({key}), which has errors of its own")]
     if related.errors:
@@ -100,19 +90,25 @@ def _check_relation(key: str, related: _RelatedCase, other: _RelatedCase) -> lis
         # Only a wrong start of a resumed run: its other errors follow from it.
         before = whole.slice_batches(0, run.first_batch - whole.first_batch)
         return check_resumed_ids(whole.ids, run, len(before.ids), strict=True)
-    return _compare_runs(key, related.meta, other.meta, run, whole)
+    return _compare_runs(key, related, other, run, whole)
 
 
 def _compare_runs(
-    key: str, meta: PipelineCase, other_meta: PipelineCase, run: Run, other: Run
+    key: str, related: ComparedCase, other: ComparedCase, run: Run, whole: Run
 ) -> list[Finding]:
-    name = other_meta.name
+    meta, name = related.meta, other.meta.name
+    if key == "load_from":
+        return check_saved_again(other.state, related.state, name)
     if key in ("resume_of", "same_as"):
-        return (check_resumed if key == "resume_of" else check_repeated)(other, run, name)
-    own, others = (f"seed {one.seed}, epoch {one.epoch}" for one in (meta, other_meta))
+        return (check_resumed if key == "resume_of" else check_repeated)(whole, run, name)
+    own, others = (f"seed {one.seed}, epoch {one.epoch}" for one in (meta, other.meta))
     code, why = SAME_ORDER[key]
     message = f"{own} gives the order of {name} ({others}): {why}"
-    return check_other_order(run, other, code, message, name)
+    found = check_other_order(run, whole, code, message, name)
+    if related.share and other.share and meta.draws and other.meta.draws:
+        message = f"{own} draws as {name} ({others})"
+        found += check_other_draws(related.share, other.share, message)
+    return found
 
 
 def _report_skipped(message: str) -> Finding:

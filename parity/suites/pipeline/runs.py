@@ -91,21 +91,29 @@ class ExpectedRun:
     batch_size: int  # Slots of a full batch
     policy: Policy  # For a last batch that is not full
     start_batch: int = 0
-    #: ``[n]`` indices into the data set in the order of the epoch; None for any order.
+    #: ``[total]`` indices into the data set in the order of the epoch; None for any order.
     order: Ints | None = None
     shuffled: bool = True  # The epoch has an order of its own, not the data set's
     key: tuple[int, int] | None = None  # Seed and epoch, where the order is NumPy's
+    share: int | None = None  # Records of a rank's epoch; None for one process alone
+    stop_after: int | None = None  # Batches after which the run is interrupted
+
+    @property
+    def total(self) -> int:
+        """Records of the epoch."""
+        return len(self.dataset) if self.share is None else self.share
 
     @property
     def position(self) -> int:
         """Records of the epoch before the first batch."""
-        return min(self.start_batch * self.batch_size, len(self.dataset))
+        return min(self.start_batch * self.batch_size, self.total)
 
     @property
     def count(self) -> int:
         """Number of records."""
-        left = len(self.dataset) - self.position
-        return left - left % self.batch_size if self.policy == "drop" else left
+        left = self.total - self.position
+        left -= left % self.batch_size if self.policy == "drop" else 0
+        return left if self.stop_after is None else min(left, self.stop_after * self.batch_size)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

@@ -23,12 +23,20 @@ from parity.bundle.layout import (
 from parity.bundle.tolerances import Tolerances
 from parity.errors import DumpError, Problem
 from parity.items.records import Dataset, compute_fingerprint
+from parity.port.dump_folder import STATE_FILE
 from parity.results import Finding
 from parity.suites import batch_findings
 from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
 from parity.suites.messages import report_error
 from parity.suites.pipeline.audit import TOLERANCE, audit_run
-from parity.suites.pipeline.port_statements import PortStatements, check_statements, read_statements
+from parity.suites.pipeline.port_statements import (
+    PortStatements,
+    check_state_file,
+    check_stated_draws,
+    check_statements,
+    read_statements,
+)
+from parity.suites.pipeline.ranks import take_share
 from parity.suites.pipeline.relations import check_relations
 from parity.suites.pipeline.runs import COLUMNS, ExpectedRun, SlotKinds, find_indices, read_run
 from parity.suites.pipeline.value_checks import KnownRows, measure_max_gap
@@ -36,10 +44,15 @@ from parity.suites.tolerance_findings import check_arrays, check_near_bound
 from parity.suites.views import build_unknown_error
 from parity.tensors.dtypes import DTYPES
 
+#: A case is given those whose value it has.
 ARGS = (
     *("--config", "{case}", "--seed", "{seed}", "--epoch", "{epoch}"),
     *("--start-batch", "{start_batch}", "--output-dir", "{output_dir}"),
+    *("--rank", "{rank}", "--world", "{world}", "--workers", "{workers}"),
+    *("--save-state", "{save_state}", "--stop-after", "{stop_after}"),
+    *("--load-state", "{load_state}"),
 )
+_MAX_LOADS = 16  # Runs that load the state of the one before
 DEFAULT_TOLERANCES = {"max_abs": TOLERANCE}
 #: Parameters of a call, which a port may repeat.
 _PARAMETERS = ("seed", "epoch", "start_batch", "batch_size", "policy", "shuffle")
@@ -61,29 +74,58 @@ def read_cases(tree: Path, options: Mapping[str, Any]) -> tuple[Case, ...]:
         ReferenceSuspectError: There are none, a `meta.json` lacks a required key or contradicts
             itself, or a relation names a missing case.
     """
-    metas = [read_pipeline_case(folder) for folder in find_case_folders(tree)]
-    names = {meta.name for meta in metas}
-    for meta in metas:
-        for partner in (*meta.relations.values(), *meta.disjoint_with):
-            if partner not in names:
-                message = f"names the case {partner!r}, which the bundle lacks"
-                raise make_suspect_error(meta.folder / "meta.json", message)
+    metas = {folder.name: read_pipeline_case(folder) for folder in find_case_folders(tree)}
+    for meta in metas.values():
+        path = meta.folder / "meta.json"
+        loaded = [meta.load_from] if meta.load_from else []
+        for partner in (*meta.relations.values(), *meta.disjoint_with, *loaded):
+            if partner not in metas:
+                raise make_suspect_error(
+                    path, f"names the case {partner!r}, which the bundle lacks"
+                )
+    for meta in metas.values():
+        _check_chain(meta, metas)
     free = options.get("order", "exact") == "free"
-    return tuple(_build_case(meta, free=free) for meta in metas)
+    return tuple(_build_case(meta, free=free) for meta in metas.values())
+
+
+def _check_chain(meta: PipelineCase, metas: Mapping[str, PipelineCase]) -> None:
+    """Check that each run whose state is loaded saves one, and that a first run loads none."""
+    name, reason = meta.load_from, ""
+    for _ in range(_MAX_LOADS):
+        if not name:
+            return
+        if metas[name].stop_after is None:
+            reason = f"{name!r} has no stop_after, so it saves no state"
+            break
+        name = metas[name].load_from
+    reason = reason or f"it has no end within {_MAX_LOADS} cases"
+    message = f"the chain of load_from cannot be run: {reason}"
+    raise make_suspect_error(meta.folder / "meta.json", message)
 
 
 def _build_case(meta: PipelineCase, *, free: bool) -> Case:
     expected = _build_expected_run(meta)
     # Without a shuffle every port must deliver the data set's own order.
-    if free and meta.shuffle:
+    if (free and meta.shuffle) or meta.any_order:
         expected = replace(expected, order=None, key=None)
-    placeholders = {"seed": meta.seed, "epoch": meta.epoch, "start_batch": meta.start_batch}
+    values: dict[str, object] = {"seed": meta.seed, "rank": meta.rank, "workers": meta.workers}
+    values |= {"world": None if meta.rank is None else meta.world, "stop_after": meta.stop_after}
+    if meta.load_from:  # the state alone says where to continue
+        values["group"] = "state"
+    else:
+        values |= {"epoch": meta.epoch, "start_batch": meta.start_batch}
     return Case(
         id=meta.name,
         folder=meta.folder,
-        placeholders={key: str(value) for key, value in placeholders.items()},
+        placeholders={key: str(value) for key, value in values.items() if value is not None},
         tolerances=DEFAULT_TOLERANCES,
         detail=PipelineDetail(meta, expected),
+        expect=meta.expect,
+        why=meta.why,
+        saves=meta.stop_after is not None,
+        load_from=meta.load_from,
+        damage=meta.damage,
     )
 
 
@@ -102,11 +144,15 @@ def _build_expected_run(meta: PipelineCase) -> ExpectedRun:
     order = find_indices(dataset.ids, np.asarray(meta.order, np.int64))
     if len(order) != len(dataset) or (np.sort(order) != np.arange(len(dataset))).any():
         raise make_suspect_error(path, "order does not have each id of the data set once")
+    if meta.rank is not None:
+        order = take_share(order, meta.rank, meta.world, meta.shortfall)
     return ExpectedRun(
         dataset=dataset,
         batch_size=meta.batch_size,
         policy=meta.policy,
         start_batch=meta.start_batch,
+        stop_after=meta.stop_after,
+        share=None if meta.rank is None else len(order),
         order=order,
         shuffled=meta.shuffle,
         key=(meta.seed, meta.epoch) if meta.shuffle else None,
@@ -123,7 +169,8 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     _check_reference(meta)
     tolerance = 0.0 if tolerances.get("exact") else tolerances["max_abs"]
     statements, found = read_statements(dump.folder)
-    misnamed = batch_findings.check_names(dump.folder)
+    misnamed = batch_findings.check_names(dump.folder, [STATE_FILE] if case.saves else ())
+    found += check_state_file(case, dump)
     run, broken = read_run(dump.folder, expected)
     found += broken
     if run is not None and not run.sizes and not found:
@@ -137,6 +184,7 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         found += batch_findings.check_stdout(dump.stdout_json, run.sizes)
         parameters = {key: getattr(meta, key) for key in _PARAMETERS}
         found += check_statements(statements, run, expected, parameters, meta.fingerprint)
+        found += check_stated_draws(statements, run) if meta.draws else []
     gap = measure_max_gap(rows)
     if tolerance and gap <= tolerance:
         found += check_near_bound({"x and y": gap / tolerance})

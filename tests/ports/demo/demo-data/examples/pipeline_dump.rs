@@ -4,6 +4,11 @@
 //! --output-dir DIR` writes `DIR/batch_NNNN.bin` from batch K of the epoch on,
 //! each with the tensors id, x, y and mask of shape `[B]`, and `DIR/meta.json`
 //! with what this port says of the run. It prints one JSON line.
+//!
+//! `--rank R --world W` runs one of W processes. `--workers N` changes
+//! nothing: one thread builds all batches. `--save-state FILE --stop-after K`
+//! stops after K batches and writes where to continue; `--load-state FILE`
+//! continues there, in place of `--epoch` and `--start-batch`.
 
 use std::fs;
 use std::path::Path;
@@ -27,19 +32,47 @@ fn run() -> Result<String, Error> {
         "--epoch",
         "--start-batch",
         "--output-dir",
+        "--rank",
+        "--world",
+        "--workers",
+        "--save-state",
+        "--stop-after",
+        "--load-state",
     ];
     let flags = Flags::parse(std::env::args_os().skip(1), &known)?;
     let name = flags.text("--config")?;
     let config = Config::named(name)?;
-    let pipeline = Pipeline::new(Records::lesson()?, config)?;
-    let (seed, epoch) = (flags.number("--seed")?, flags.number("--epoch")?);
-    let start = flags.number("--start-batch")?;
+    let (rank, world) = (
+        flags.number_or("--rank", 0)?,
+        flags.number_or("--world", 1)?,
+    );
+    flags.number_or("--workers", 0_usize)?;
+    let pipeline = Pipeline::new(Records::lesson()?, config)?.shard(rank, world)?;
+    let cursor = place(&flags, &pipeline)?;
+    let mut batches = pipeline.batches_from(&cursor)?;
+    batches.truncate(flags.number_or("--stop-after", usize::MAX)?);
     let folder = flags.path("--output-dir")?;
-    let cursor = pipeline.cursor(seed, epoch, start)?;
-    let batches = pipeline.batches_from(&cursor)?;
-    let claims = claims(name, config, start, &pipeline, &cursor, &batches)?;
+    let claims = claims(name, config, &pipeline, &cursor, &batches)?;
     write_all(&folder, &batches, &claims)?;
+    if let Some(path) = flags.path_if("--save-state") {
+        let state = pipeline.save(&pipeline.advance(&cursor, batches.len()));
+        fs::write(&path, state).map_err(|source| Error::io(&path, source))?;
+    }
     Ok(summary(name, &batches).line())
+}
+
+/// Where the run begins: as the flags say, or as the state that it loads.
+fn place(flags: &Flags, pipeline: &Pipeline) -> Result<Cursor, Error> {
+    let seed = flags.number("--seed")?;
+    if let Some(path) = flags.path_if("--load-state") {
+        let state = fs::read(&path).map_err(|source| Error::io(&path, source))?;
+        return pipeline.load(&state, seed);
+    }
+    pipeline.cursor(
+        seed,
+        flags.number("--epoch")?,
+        flags.number("--start-batch")?,
+    )
 }
 
 /// What the line and `meta.json` have in common.
@@ -55,22 +88,23 @@ fn summary(name: &str, batches: &[Batch]) -> Object {
 fn claims(
     name: &str,
     config: Config,
-    start: usize,
     pipeline: &Pipeline,
     cursor: &Cursor,
     batches: &[Batch],
 ) -> Result<Object, Error> {
     let (seed, epoch) = (cursor.seed, cursor.epoch);
+    let draws = batches.iter().flat_map(|batch| batch.draws(seed, epoch));
     Ok(summary(name, batches)
         .integer("seed", seed)
         .integer("epoch", epoch)
-        .count("start_batch", start)
+        .count("start_batch", cursor.position.div_ceil(cursor.batch_size))
         .count("batch_size", cursor.batch_size)
         .text("policy", config.policy.name())
         .list("order", &pipeline.ordered_ids(seed, epoch)?)
         .list("omitted_ids", &pipeline.omitted(seed, epoch)?)
         .text("fingerprint", &cursor.fingerprint)
-        .number("masked_mean", masked_mean(batches)))
+        .number("masked_mean", masked_mean(batches))
+        .list("draws", &draws.collect::<Vec<f64>>()))
 }
 
 fn write_all(folder: &Path, batches: &[Batch], claims: &Object) -> Result<(), Error> {

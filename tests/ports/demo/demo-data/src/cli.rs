@@ -56,6 +56,12 @@ impl Flags {
         self.required(name).map(PathBuf::from)
     }
 
+    /// The value of a flag as a path, if it is there.
+    #[must_use]
+    pub fn path_if(&self, name: &str) -> Option<PathBuf> {
+        self.values.get(name).map(PathBuf::from)
+    }
+
     /// The value of a flag that must be there, as a number.
     ///
     /// # Errors
@@ -157,6 +163,8 @@ mod tests {
         assert_eq!(flags.number::<u8>("--b").unwrap(), 7);
         assert_eq!(flags.path("--a").unwrap(), Path::new("x y"));
         assert_eq!(flags.number_or("--c", 5_u8).unwrap(), 5);
+        assert_eq!(flags.path_if("--a"), Some(PathBuf::from("x y")));
+        assert_eq!(flags.path_if("--c"), None);
     }
 
     #[test]

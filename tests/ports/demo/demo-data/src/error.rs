@@ -38,6 +38,8 @@ pub enum Error {
         /// What the pipeline has.
         pipeline: String,
     },
+    /// A saved state cannot be read.
+    BadState(String),
     /// A cursor points at no batch border of the epoch.
     BadPosition(String),
     /// A file or folder could not be read or written.
@@ -64,6 +66,7 @@ impl fmt::Display for Error {
             Self::Usage(text)
             | Self::Unrepresentable(text)
             | Self::InvalidRecords(text)
+            | Self::BadState(text)
             | Self::BadPosition(text) => f.write_str(text),
             Self::ZeroBatchSize => f.write_str("the batch size must be at least 1"),
             Self::IndexOutOfRange { index, len } => {

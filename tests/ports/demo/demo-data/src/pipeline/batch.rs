@@ -3,6 +3,7 @@
 use crate::batch_file::Tensor;
 use crate::error::Error;
 use crate::number::exact_f32;
+use crate::numpy_order::{Pcg64, SeedSequence};
 
 use super::records::Record;
 
@@ -56,6 +57,20 @@ impl Batch {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
+    }
+
+    /// What an augmentation draws for each slot: a number from 0 to 1 that is
+    /// a function of seed, epoch and record; 0 for an empty slot.
+    #[must_use]
+    pub fn draws(&self, seed: u128, epoch: u128) -> Vec<f64> {
+        let draw = |&id: &i64| match u128::try_from(id) {
+            Ok(id) => {
+                let mut generator = Pcg64::new(&SeedSequence::new(&[seed, epoch, id]));
+                f64::from(generator.next_u32()) / (f64::from(u32::MAX) + 1.0)
+            }
+            Err(_) => 0.0, // padding
+        };
+        self.ids.iter().map(draw).collect()
     }
 
     /// The tensors of the batch file: id, x, y and mask, each of shape `[B]`.

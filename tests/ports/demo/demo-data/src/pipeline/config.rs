@@ -3,8 +3,10 @@
 use crate::cli::decimal;
 use crate::error::Error;
 
-use super::Policy;
+use super::{Policy, Shortfall};
 
+/// Suffixes without a value.
+const FLAGS: [&str; 5] = ["again", "stream", "fill", "trim", "uneven"];
 const DEFAULT_BATCH_SIZE: usize = 4;
 
 /// The settings of a [`super::Pipeline`].
@@ -16,15 +18,18 @@ pub struct Config {
     pub policy: Policy,
     /// Whether the epoch's order is numpy's, or else the records' own.
     pub shuffle: bool,
+    /// How an epoch is divided that has no equal shares for all ranks.
+    pub shortfall: Shortfall,
 }
 
 impl Config {
     /// Reads a configuration's name: `sequential`, `keep`, `drop` or `pad`,
     /// then suffixes in any order, each at most once, joined by hyphens.
     ///
-    /// `batch-B` sets the batch size, otherwise 4. `again`, `epoch-E`,
-    /// `seed-S` and `resume-K` tell runs apart whose flags differ; they set
-    /// nothing here. `sequential` is `keep` without the shuffle.
+    /// `batch-B` sets the batch size, otherwise 4, and `fill`, `trim` or
+    /// `uneven` the shares of ranks. All others tell runs apart whose flags
+    /// differ; they set nothing here. `sequential` is `keep` without the
+    /// shuffle.
     ///
     /// # Errors
     /// [`Error::Usage`] for any other name.
@@ -34,7 +39,11 @@ impl Config {
             .ok_or_else(|| Error::Usage(format!("unknown configuration {name}")))?;
         let mut seen = Vec::new();
         while let Some(word) = words.next() {
-            let value = if word == "again" { None } else { words.next() };
+            let value = if FLAGS.contains(&word) {
+                None
+            } else {
+                words.next()
+            };
             if seen.contains(&word) || !config.apply(word, value) {
                 let text = format!("configuration {name}: bad suffix at {word}");
                 return Err(Error::Usage(text));
@@ -47,7 +56,14 @@ impl Config {
     /// Takes in one suffix; false if it means nothing.
     fn apply(&mut self, word: &str, value: Option<&str>) -> bool {
         match (word, value) {
-            ("again", None) => true,
+            ("again" | "stream", None) | ("save" | "load", Some(_)) => true,
+            (flag, None) => match Shortfall::named(flag) {
+                Some(shortfall) => {
+                    self.shortfall = shortfall;
+                    true
+                }
+                None => false,
+            },
             ("batch", Some(size)) => match decimal(size) {
                 Some(size) if size > 0 => {
                     self.batch_size = size;
@@ -55,7 +71,9 @@ impl Config {
                 }
                 _ => false,
             },
-            ("epoch" | "seed" | "resume", Some(number)) => decimal::<u128>(number).is_some(),
+            ("epoch" | "seed" | "resume" | "rank" | "world" | "workers", Some(number)) => {
+                decimal::<u128>(number).is_some()
+            }
             _ => false,
         }
     }
@@ -73,6 +91,7 @@ fn start(word: &str) -> Option<Config> {
         batch_size: DEFAULT_BATCH_SIZE,
         policy,
         shuffle,
+        shortfall: Shortfall::Fill,
     })
 }
 
@@ -95,13 +114,27 @@ mod tests {
             ("drop-batch-16", Drop, 16, true),
             ("pad-resume-3", Pad, 4, true),
             ("pad-batch-3-resume-1", Pad, 3, true),
+            ("keep-batch-2-fill-world-4-rank-1-save-h", Keep, 2, true),
+            ("sequential-batch-1-stream-workers-2", Keep, 1, false),
+            ("keep-seed-18-load-k", Keep, 4, true),
         ] {
             let expected = Config {
                 batch_size,
                 policy,
                 shuffle,
+                shortfall: Shortfall::Fill,
             };
             assert_eq!(Config::named(name).unwrap(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_suffix_sets_the_shares_of_ranks() {
+        for (name, shortfall) in [
+            ("keep-trim-world-4-rank-0", Shortfall::Trim),
+            ("keep-uneven-world-2-rank-1", Shortfall::Uneven),
+        ] {
+            assert_eq!(Config::named(name).unwrap().shortfall, shortfall);
         }
     }
 
@@ -121,6 +154,9 @@ mod tests {
             "keep-resume",
             "keep-resume-x",
             "keep-size-3",
+            "keep-rank-x",
+            "keep-save",
+            "keep-fill-fill",
             "-batch-3",
         ] {
             let error = Config::named(name).unwrap_err();

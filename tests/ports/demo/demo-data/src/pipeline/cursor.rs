@@ -1,6 +1,5 @@
 //! A place in an epoch.
 
-use crate::dataset::Dataset;
 use crate::error::Error;
 
 use super::records::Records;
@@ -25,16 +24,22 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Refuses a cursor that does not belong to these records and settings.
+    /// Refuses a cursor that does not belong to these records and settings;
+    /// an epoch has `len` records.
     ///
     /// # Errors
     /// [`Error::CursorMismatch`], or [`Error::BadPosition`] for a position
     /// that is neither a batch border nor the end.
-    pub(super) fn check(&self, records: &Records, batch_size: usize) -> Result<(), Error> {
+    pub(super) fn check(
+        &self,
+        records: &Records,
+        batch_size: usize,
+        len: usize,
+    ) -> Result<(), Error> {
         let (here, ours) = (records.fingerprint(), batch_size.to_string());
         same("fingerprint", &self.fingerprint, &here)?;
         same("batch size", &self.batch_size.to_string(), &ours)?;
-        let (position, len) = (self.position, records.len());
+        let position = self.position;
         if position == len || (position < len && position % batch_size == 0) {
             return Ok(());
         }
@@ -43,7 +48,7 @@ impl Cursor {
     }
 }
 
-fn same(property: &'static str, cursor: &str, pipeline: &str) -> Result<(), Error> {
+pub(super) fn same(property: &'static str, cursor: &str, pipeline: &str) -> Result<(), Error> {
     if cursor == pipeline {
         return Ok(());
     }

@@ -8,6 +8,7 @@ mod batch;
 mod config;
 mod cursor;
 mod records;
+mod state;
 
 use crate::dataset::Dataset;
 use crate::error::Error;
@@ -41,6 +42,30 @@ impl Policy {
     }
 }
 
+/// How an epoch is divided among ranks that does not divide evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortfall {
+    /// The order is filled up by its own beginning.
+    Fill,
+    /// The end of the order is left out.
+    Trim,
+    /// The first ranks get one record more.
+    Uneven,
+}
+
+impl Shortfall {
+    /// The shortfall of a configuration's word.
+    #[must_use]
+    pub fn named(word: &str) -> Option<Self> {
+        match word {
+            "fill" => Some(Self::Fill),
+            "trim" => Some(Self::Trim),
+            "uneven" => Some(Self::Uneven),
+            _ => None,
+        }
+    }
+}
+
 /// The most slots that a batch is padded to: a mistyped batch size must end in
 /// an error, not in the memory's end.
 pub const MAX_PADDED: usize = 1 << 20;
@@ -50,6 +75,8 @@ pub const MAX_PADDED: usize = 1 << 20;
 pub struct Pipeline {
     records: Records,
     config: Config,
+    rank: usize,
+    world: usize,
 }
 
 impl Pipeline {
@@ -67,7 +94,27 @@ impl Pipeline {
             let text = format!("padding to {size} slots: {MAX_PADDED} is the most");
             return Err(Error::Unrepresentable(text));
         }
-        Ok(Self { records, config })
+        Ok(Self {
+            records,
+            config,
+            rank: 0,
+            world: 1,
+        })
+    }
+
+    /// The part of this pipeline that one of `world` processes runs.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a rank that is not below `world`.
+    pub fn shard(self, rank: usize, world: usize) -> Result<Self, Error> {
+        if rank >= world {
+            return Err(Error::Usage(format!("rank {rank} of {world} ranks")));
+        }
+        Ok(Self {
+            rank,
+            world,
+            ..self
+        })
     }
 
     /// The cursor before batch `batch` of an epoch, where the number of
@@ -76,7 +123,7 @@ impl Pipeline {
     /// # Errors
     /// [`Error::BadPosition`] if the epoch has fewer batches than that.
     pub fn cursor(&self, seed: u128, epoch: u128, batch: usize) -> Result<Cursor, Error> {
-        let (len, size) = (self.records.len(), self.config.batch_size);
+        let (len, size) = (self.len(), self.config.batch_size);
         if batch > len.div_ceil(size) {
             let text = format!("there is no batch {batch} in {len} records by {size}");
             return Err(Error::BadPosition(text));
@@ -96,8 +143,8 @@ impl Pipeline {
     /// [`Error::CursorMismatch`] if the cursor belongs to other records or
     /// another batch size, [`Error::BadPosition`] if it is at no batch border.
     pub fn batches_from(&self, cursor: &Cursor) -> Result<Vec<Batch>, Error> {
-        cursor.check(&self.records, self.config.batch_size)?;
-        let order = self.order(cursor.seed, cursor.epoch);
+        cursor.check(&self.records, self.config.batch_size, self.len())?;
+        let order = self.share(cursor.seed, cursor.epoch);
         let first = cursor.position.div_ceil(cursor.batch_size);
         order
             .chunks(self.config.batch_size)
@@ -108,12 +155,12 @@ impl Pipeline {
             .collect()
     }
 
-    /// The identifiers of all records in the epoch's order.
+    /// The identifiers of this rank's records in the epoch's order.
     ///
     /// # Errors
     /// None in practice: the order holds the records' own indices.
     pub fn ordered_ids(&self, seed: u128, epoch: u128) -> Result<Vec<i64>, Error> {
-        self.ids(&self.order(seed, epoch))
+        self.ids(&self.share(seed, epoch))
     }
 
     /// The identifiers that the policy leaves out of the epoch, ascending.
@@ -121,12 +168,30 @@ impl Pipeline {
     /// # Errors
     /// None in practice: the order holds the records' own indices.
     pub fn omitted(&self, seed: u128, epoch: u128) -> Result<Vec<i64>, Error> {
-        let order = self.order(seed, epoch);
+        let order = self.share(seed, epoch);
         let chunks = order.chunks(self.config.batch_size);
         let lost = chunks.filter(|chunk| !self.delivers(chunk));
         let mut ids = self.ids(&lost.collect::<Vec<_>>().concat())?;
         ids.sort_unstable();
         Ok(ids)
+    }
+
+    /// The number of records that an epoch has for this rank.
+    fn len(&self) -> usize {
+        self.share(0, 0).len()
+    }
+
+    /// Every `world`-th index of the epoch's order, from `rank` on.
+    fn share(&self, seed: u128, epoch: u128) -> Vec<usize> {
+        let order = self.order(seed, epoch);
+        let rest = order.len() % self.world;
+        let count = match self.config.shortfall {
+            Shortfall::Fill if rest > 0 => order.len() + self.world - rest,
+            Shortfall::Trim => order.len() - rest,
+            Shortfall::Fill | Shortfall::Uneven => order.len(),
+        };
+        let repeated = order.iter().copied().cycle().take(count);
+        repeated.skip(self.rank).step_by(self.world).collect()
     }
 
     fn order(&self, seed: u128, epoch: u128) -> Vec<usize> {

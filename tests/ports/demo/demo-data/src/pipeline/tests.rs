@@ -143,8 +143,89 @@ fn impossible_batch_sizes_are_refused() {
             batch_size,
             policy,
             shuffle: false,
+            shortfall: Shortfall::Fill,
         };
         let outcome = Pipeline::new(Records::lesson().unwrap(), config);
         assert_eq!(outcome.is_ok(), accepted, "{config:?}");
     }
+}
+
+fn shares(config: &str, world: usize) -> Vec<Vec<i64>> {
+    let shard = |rank| pipeline(config).shard(rank, world).unwrap();
+    (0..world)
+        .map(|rank| shard(rank).ordered_ids(17, 0).unwrap())
+        .collect()
+}
+
+#[test]
+fn ranks_share_one_order() {
+    let cases: [(&str, usize, &[&[i64]]); 4] = [
+        (
+            "keep-fill",
+            4,
+            &[&[9, 0, 2], &[10, 7, 5], &[4, 6, 3], &[1, 8, 9]],
+        ),
+        ("keep-trim", 4, &[&[9, 0], &[10, 7], &[4, 6], &[1, 8]]),
+        ("keep-uneven", 2, &[&[9, 4, 0, 6, 2, 3], &[10, 1, 7, 8, 5]]),
+        ("keep", 1, &[&ORDER]),
+    ];
+    for (config, world, expected) in cases {
+        assert_eq!(shares(config, world), expected, "{config}");
+    }
+    assert!(pipeline("keep").shard(2, 2).is_err());
+}
+
+#[test]
+fn a_saved_state_continues_at_every_cut() {
+    for config in ["keep", "drop", "pad", "sequential"] {
+        let pipeline = pipeline(config);
+        let start = pipeline.cursor(17, 0, 0).unwrap();
+        let whole = pipeline.batches_from(&start).unwrap();
+        let next = pipeline.cursor(17, 1, 0).unwrap();
+        for cut in 0..=whole.len() {
+            let state = pipeline.save(&pipeline.advance(&start, cut));
+            let cursor = pipeline.load(&state, 17).unwrap();
+            if cut == whole.len() {
+                assert_eq!(cursor, next, "{config}");
+            } else {
+                assert_eq!(pipeline.batches_from(&cursor).unwrap(), whole[cut..]);
+                assert_eq!(pipeline.save(&cursor), state);
+            }
+        }
+    }
+}
+
+#[test]
+fn states_that_do_not_belong_here_are_refused() {
+    let keep = pipeline("keep");
+    let state = keep.save(&keep.cursor(17, 0, 1).unwrap());
+    assert!(keep.load(&state, 18).is_err());
+    assert!(pipeline("keep-batch-2").load(&state, 17).is_err());
+    let shard = pipeline("keep").shard(1, 2).unwrap();
+    assert!(shard.load(&state, 17).is_err());
+    for length in 0..state.len() {
+        assert!(keep.load(&state[..length], 17).is_err(), "{length}");
+        let mut flipped = state.clone();
+        flipped[length] ^= 1;
+        assert!(keep.load(&flipped, 17).is_err(), "{length}");
+    }
+    assert!(keep.load(b"{\"epoch\": 0}\n", 17).is_err());
+}
+
+#[test]
+fn draws_belong_to_seed_epoch_and_record() {
+    let mut seen = Vec::new();
+    for (seed, epoch) in [(17, 0), (17, 1), (18, 0)] {
+        for batch in batches("pad", 0) {
+            seen.extend(batch.draws(seed, epoch).into_iter().zip(batch.ids));
+        }
+    }
+    let mut drawn: Vec<String> = seen
+        .iter()
+        .filter(|(_, id)| *id != PADDING_ID)
+        .map(|(draw, _)| draw.to_string())
+        .collect();
+    drawn.sort();
+    drawn.dedup();
+    assert_eq!(drawn.len(), 33);
 }
