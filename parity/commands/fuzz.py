@@ -10,7 +10,7 @@ from pathlib import Path
 
 from parity.commands import reproduce
 from parity.commands.selection import choose_bundles, list_ready, prepare_bundles
-from parity.errors import ConfigError, Problem, exit_code_of
+from parity.errors import ConfigError, ErrorKind, Problem, exit_code_of
 from parity.lab.fuzz import campaign
 from parity.lab.fuzz.campaign import Budget, Finding, FuzzResult
 from parity.lab.fuzz.trial import Lab, Trial
@@ -83,10 +83,11 @@ def fuzz_port(options: FuzzOptions, console: RunConsole) -> int:
         bases = campaign.collect_bases(prepared)
         controls = campaign.try_bases(lab, bases, folder)
     if uncontrolled := campaign.find_uncontrolled(lab, bases):
-        return _report_nothing(
-            f"the port loads no unmutated case of {', '.join(uncontrolled)} right, so nothing can "
-            "be found in mutants; leave the format out with --case, or run `parity verify`"
+        _print_nothing(
+            f"the port and the readers load no unmutated case of {', '.join(uncontrolled)} alike: "
+            "mutants would show nothing; leave the format out with --case, or run `parity verify`"
         )
+        return exit_code_of(["empty"])
     _print_controls(lab, controls, console)
 
     def print_batch(result: FuzzResult) -> None:
@@ -100,17 +101,18 @@ def fuzz_port(options: FuzzOptions, console: RunConsole) -> int:
     _pack_findings(lab, result, options)
     for line in _format_result(result, options):
         console.print_line(line)
+    kinds: list[ErrorKind] = ["mismatch"] if result.findings else []
     if unseen := [group for group, counts in result.counts.items() if not counts["right"]]:
-        return _report_nothing(
+        _print_nothing(
             f"no mutant of {', '.join(unseen)} was loaded by the port and the readers alike, so "
             "no value was compared; run it for longer"
         )
-    return exit_code_of(["mismatch"] if result.findings else [])
+        kinds.append("empty")
+    return exit_code_of(kinds)
 
 
-def _report_nothing(message: str) -> int:
+def _print_nothing(message: str) -> None:
     print_error(ConfigError(Problem("no-control", message)))
-    return exit_code_of(["empty"])
 
 
 def _prepare_zoo(options: FuzzOptions, console: RunConsole) -> PreparedBundle:

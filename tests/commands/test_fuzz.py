@@ -164,7 +164,7 @@ def test_a_port_that_loads_nothing_is_not_green(
 ) -> None:
     run = run_fuzz(write_repo(tmp_path, NOTHING[name]), capsys)
     assert run.code == 6
-    assert "[no-control] the port loads no unmutated case of safetensors right" in run.err
+    assert "[no-control] the port and the readers load no unmutated case of safetensors" in run.err
 
 
 def test_a_port_that_loads_no_mutant_is_not_green(
