@@ -41,15 +41,13 @@ def tighten(
         elif (measure == "close" and pair) or (measure in _PAIR and "close" in stated):
             stated_name = pair[0] if pair else "close"
             rejected.append(f"{measure} cannot be compared with {stated_name}, which is stated")
-        elif measure in known and _is_looser(measure, value, known[measure]):
+        elif measure in known and (
+            value < known[measure] if measure == "cosine" else value > known[measure]
+        ):
             rejected.append(f"{measure} {value:g} is looser than {known[measure]:g}")
         else:
             tolerances[measure] = value
     return tolerances, rejected
-
-
-def _is_looser(measure: str, value: float, stated: float) -> bool:
-    return value < stated if measure == "cosine" else value > stated
 
 
 def find_tolerance_problems(

@@ -57,8 +57,14 @@ def propose_floats(
             transforms.append(make_transform("bits-as-integers", text, how, change))
     if len(np.unique(np.abs(left))) > 1:
         transforms += propose_signs()
-    for transform in (*transforms, *_propose_lines(left, right)):
-        yield apply_to_floats(dtype, transform)
+    # Factor and addend are fitted to the largest elements.
+    with np.errstate(invalid="ignore"):  # a signalling NaN is no news here
+        left, right = left.astype(np.float64), right.astype(np.float64)
+    for factor, addend in _list_guesses(left, right):
+        apply = partial(_apply_line, factor=factor, addend=addend)
+        numbers = f"{factor:.6g}" * (factor != 1), f"{addend:.6g}" * (addend != 0)
+        transforms.append(make_line(*numbers, apply, ulps=ULPS, slack=abs(addend) * _ADDEND_ERROR))
+    yield from (apply_to_floats(dtype, transform) for transform in transforms)
 
 
 def propose_casts(dtype: DType) -> Iterator[Transform]:
@@ -113,16 +119,6 @@ def propose_signs() -> Iterator[Transform]:
     text, how = "every sign is the opposite one", "taking absolute values of the reference"
     yield make_transform("sign-flipped", text, "negating the reference", np.negative)
     yield make_transform("sign-lost", "every sign was lost", how, np.abs)
-
-
-def _propose_lines(expected: NDArray[Any], obtained: NDArray[Any]) -> Iterator[Transform]:
-    """Yield factor and addend, fitted to the largest elements."""
-    with np.errstate(invalid="ignore"):  # a signalling NaN is no news here
-        left, right = expected.astype(np.float64), obtained.astype(np.float64)
-    for factor, addend in _list_guesses(left, right):
-        apply = partial(_apply_line, factor=factor, addend=addend)
-        numbers = f"{factor:.6g}" * (factor != 1), f"{addend:.6g}" * (addend != 0)
-        yield make_line(*numbers, apply, ulps=ULPS, slack=abs(addend) * _ADDEND_ERROR)
 
 
 def make_line(factor: str, addend: str, apply: Change, **slack: float) -> Transform:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,13 +82,21 @@ def find_mlp_mistake(
         np.concatenate([np.asarray(side[name], np.float64) for name in names])
         for side in (inputs, expected, obtained)
     )
-    for code, text, candidate in _propose_mlps(Mlp.of(weights), x, wrong):
+    mlp = Mlp.of(weights)
+    single = list_mistakes(mlp)
+    alone = (*single, *list_rare_mistakes(mlp), *_fit_factors(mlp, x, wrong))
+    for made in chain(((one,) for one in alone), combinations(single, 2)):
+        candidate, texts = mlp, [one.text for one in made]
+        for one in made:
+            candidate = one.make(candidate)
         output = candidate(x)
         if _is_close(output, wrong, tolerance) and not _is_close(output, right, tolerance):
             evidence = (
                 f"computed in that way, all outputs on {len(names)} inputs "
                 f"({', '.join(names)}) are the obtained ones"
             )
+            code, text = "+".join(one.code for one in made), ", and ".join(texts)
+            text = f"two causes at once: {text}" if len(made) > 1 else text
             return Cause(code, text, evidence)
     return None
 
@@ -96,16 +104,6 @@ def find_mlp_mistake(
 def _is_close(one: Array, other: Array, tolerance: float) -> bool:
     with np.errstate(all="ignore"):
         return bool((np.abs(one - other) <= tolerance + 1e-6 * np.abs(one)).all())
-
-
-def _propose_mlps(mlp: Mlp, x: Array, obtained: Array) -> Iterator[tuple[str, str, Mlp]]:
-    """Yield MLPs with one mistake, then those with two."""
-    single = list_mistakes(mlp)
-    for one in (*single, *list_rare_mistakes(mlp), *_fit_factors(mlp, x, obtained)):
-        yield one.code, one.text, one.make(mlp)
-    for one, other in combinations(single, 2):
-        text = f"two causes at once: {one.text}, and {other.text}"
-        yield f"{one.code}+{other.code}", text, other.make(one.make(mlp))
 
 
 #: Activations that an exporter may write, with torch's defaults.

@@ -190,8 +190,16 @@ def find_permutation(tensor: FailingTensor) -> Cause | None:
         return None
     for cut in cut_axes(tensor):
         origin = _find_origin(cut) if _is_likely_permutation(cut) else None
-        if origin is not None and _check_origin(cut, origin):
-            return _describe_permutation(cut, origin)
+        if origin is None or not _check_origin(cut, origin):
+            continue
+        moved, name = np.flatnonzero(origin != np.arange(cut.count)), cut.noun.split(" ")[0]
+        moves = [f"{name} {at} contains {name} {origin[at]}" for at in moved[:_MAX_LISTED].tolist()]
+        more = " and so on" if len(moved) > _MAX_LISTED else ""
+        evidence = (
+            f"{len(moved):,} of {cut.count:,} {cut.plural} moved, all {cut.tensor.count:,} "
+            f"elements are bit-equal: {', '.join(moves)}{more}"
+        )
+        return Cause(cut.code, f"the {cut.plural} are in another order", evidence)
     return None
 
 
@@ -243,18 +251,6 @@ def _check_origin(cut: TensorSlices, origin: NDArray[np.int64]) -> bool:
             return False
         cut.tensor.maps.release()
     return True
-
-
-def _describe_permutation(cut: TensorSlices, origin: NDArray[Any]) -> Cause:
-    moved = np.flatnonzero(origin != np.arange(cut.count))
-    name = cut.noun.split(" ")[0]
-    moves = [f"{name} {at} contains {name} {origin[at]}" for at in moved[:_MAX_LISTED].tolist()]
-    more = " and so on" if len(moved) > _MAX_LISTED else ""
-    evidence = (
-        f"{len(moved):,} of {cut.count:,} {cut.plural} moved, all {cut.tensor.count:,} elements "
-        f"are bit-equal: {', '.join(moves)}{more}"
-    )
-    return Cause(cut.code, f"the {cut.plural} are in another order", evidence)
 
 
 def find_group_pattern(tensor: FailingTensor) -> Cause | None:

@@ -124,20 +124,19 @@ def _flatten(value: Any) -> dict[str, str]:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return dict.fromkeys(value, "listed")
     values: dict[str, str] = {}
-    _collect(value, "", MAX_DEPTH, values)
+
+    def collect(value: Any, path: str, depth: int) -> None:
+        if isinstance(value, dict) and value and depth:
+            for key, item in value.items():
+                collect(item, f"{path}.{key}" if path else key, depth - 1)
+            return
+        try:  # the whole values as JSON, so that every difference counts
+            values[path or "(the whole)"] = json.dumps(value, ensure_ascii=False)
+        except RecursionError:
+            values[path] = "nested too deeply"
+
+    collect(value, "", MAX_DEPTH)
     return values
-
-
-def _collect(value: Any, path: str, depth: int, values: dict[str, str]) -> None:
-    """Add the whole values as JSON, so that every difference counts."""
-    if isinstance(value, dict) and value and depth:
-        for key, item in value.items():
-            _collect(item, f"{path}.{key}" if path else key, depth - 1, values)
-        return
-    try:
-        values[path or "(the whole)"] = json.dumps(value, ensure_ascii=False)
-    except RecursionError:
-        values[path] = "nested too deeply"
 
 
 def read_tensors(path: Path) -> dict[str, StoredTensor]:

@@ -33,12 +33,14 @@ def format_summary(
             message = format_cell(f"{case.errors[0].code}: {case.errors[0].message}", 300)
             lines.append(f"- {_MARKS[case.verdict]} {format_cell(case.name)} {message}")
         return _fit_sections([head], lines, [], max_bytes)
+    pairs = phrases.collect_provenance(report)
+    provenance = [f"| {format_cell(key)} | {format_cell(value)} |\n" for key, value in pairs]
     tail = [
         _format_warnings(report),
         _format_drift(report),
         _format_known_failures(report),
         "\n".join(drift) + "\n" if drift else "",
-        _format_provenance(report),
+        _fold("Provenance", "| | |\n|---|---|\n" + "".join(provenance)),
     ]
     general = [*report.findings, *(f for bundle in report.bundles for f in bundle.findings)]
     errors = [finding for finding in general if finding.level == "error"]
@@ -165,12 +167,6 @@ def _format_known_failures(report: Report) -> str:
     rows = [f"| {format_cell(c.name)} | {format_cell(c.reason)} |" for c in known]
     head = ["### 🩹 Known failures", "", "| case | reason |", "|---|---|"]
     return "\n".join([*head, *rows, ""])
-
-
-def _format_provenance(report: Report) -> str:
-    pairs = phrases.collect_provenance(report)
-    lines = [f"| {format_cell(key)} | {format_cell(value)} |\n" for key, value in pairs]
-    return _fold("Provenance", "| | |\n|---|---|\n" + "".join(lines))
 
 
 def format_cell(text: str, limit: int = 200) -> str:

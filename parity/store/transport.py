@@ -123,6 +123,8 @@ def _follow_redirects(
     url: Url, request: FileRequest, connections: ConnectionSet
 ) -> Generator[object]:
     """Yield ``_REDIRECTED`` for each redirect, the ``Answer`` without body, then its pieces."""
+    from urllib3.exceptions import HTTPError
+
     address = url.address
     with closing(connections):
         for redirects in range(MAX_REDIRECTS + 1):
@@ -133,21 +135,15 @@ def _follow_redirects(
                     yield Answer(
                         status=response.status, headers=response.headers, redirects=redirects
                     )
-                    yield from _read_body(response)
+                    try:
+                        while piece := response.read1(PIECE):
+                            yield piece
+                    except HTTPError as error:
+                        raise failures.make_connection_error(error) from None
                     return
             yield _REDIRECTED
             address = target
     raise failures.make_redirect_error(url.address, f"more than {MAX_REDIRECTS} in a row")
-
-
-def _read_body(response: BaseHTTPResponse) -> Iterator[bytes]:
-    from urllib3.exceptions import HTTPError
-
-    try:
-        while piece := response.read1(PIECE):
-            yield piece
-    except HTTPError as error:
-        raise failures.make_connection_error(error) from None
 
 
 def _send_request(
