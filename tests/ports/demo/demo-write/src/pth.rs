@@ -93,8 +93,13 @@ fn push_text(pickle: &mut Vec<u8>, text: &str) {
     pickle.extend(text.as_bytes());
 }
 
-/// LONG1 of nine bytes: any length is a positive number of it.
+/// BININT, or LONG1 of nine bytes where that is too narrow.
 fn push_integer(pickle: &mut Vec<u8>, value: usize) {
+    if let Ok(value) = i32::try_from(value) {
+        pickle.push(b'J');
+        pickle.extend(value.to_le_bytes());
+        return;
+    }
     pickle.extend(b"\x8a\x09");
     pickle.extend((value as u128).to_le_bytes().iter().take(9));
 }
