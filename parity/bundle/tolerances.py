@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from parity.tensors.dtypes import DType
 
 #: Keys of `bounds` in a lockfile and in a manifest, both of schema 1.
 MEASURES = ("exact", "max_abs", "relative", "ulp", "cosine")
@@ -20,13 +23,18 @@ Tolerances = dict[str, float]
 
 
 def tighten(
-    stated: Mapping[str, float], requested: Mapping[str, float]
+    stated: Mapping[str, float], requested: Mapping[str, float], dtype: DType | None = None
 ) -> tuple[Tolerances, list[str]]:
     """Apply the ``requested`` tolerances to the ``stated`` ones; also return the rejected ones.
 
     A measure that is not stated may be added. ``exact`` replaces all others, and nothing
-    can replace it. ``cosine`` is tighter the larger it is, all others the smaller.
+    can replace it. ``cosine`` is tighter the larger it is, all others the smaller. ``close`` is
+    comparable with ``atol`` and ``rtol`` only for a known ``dtype``.
     """
+    if dtype and all({*_PAIR, "close"} & side.keys() for side in (stated, requested)):
+        from parity.tensors.elements import resolve_close
+
+        stated, requested = (resolve_close(side, dtype) for side in (stated, requested))
     if requested.get("exact"):
         return {"exact": 1.0}, []
     tolerances, rejected = dict(stated), []

@@ -11,7 +11,6 @@ from parity.bundle.tolerances import tighten
 from parity.checkpoints import StorageLocation
 from parity.tensors.compare import select_bounds
 from parity.tensors.dtypes import DTYPES, DType
-from parity.tensors.elements import resolve_close
 from parity.tensors.stored import StoredTensor
 
 
@@ -53,29 +52,21 @@ class TensorReference:
 
     def select_checks(self, name: str) -> tuple[Check, ...]:
         """Return the conditions of one tensor, one of which must be met."""
-        rule = self.rules.get(name)
+        rule, dtype = self.rules.get(name), self.tensors[name].dtype
         if rule is None or rule.checks is None:
-            dtype = self.tensors[name].dtype.name
-            if dtype not in self._plain_checks:
+            if dtype.name not in self._plain_checks:
                 check = Check(bounds=self.tolerances)
-                self._plain_checks[dtype] = (self._select(check, name, is_named=False),)
-            return self._plain_checks[dtype]
+                self._plain_checks[dtype.name] = (self._select(check, name, is_named=False),)
+            return self._plain_checks[dtype.name]
         return tuple(
             self._select(
-                replace(check, bounds=self._tighten(check.bounds, self.tensors[name].dtype)),
+                replace(check, bounds=tighten(check.bounds, self.requested, dtype)[0]),
                 name,
                 is_named=rule.names_dtype,
                 is_glob=rule.origin == "glob",
             )
             for check in rule.checks
         )
-
-    def _tighten(self, bounds: Mapping[str, float], dtype: DType) -> Mapping[str, float]:
-        """Tighten a rule's bounds by the lockfile's; `close` as numbers where both have numbers."""
-        requested: Mapping[str, float] = self.requested
-        if all({"atol", "rtol", "close"} & side.keys() for side in (bounds, requested)):
-            bounds, requested = (resolve_close(side, dtype) for side in (bounds, requested))
-        return tighten(bounds, requested)[0]
 
     def _select(self, check: Check, name: str, *, is_named: bool, is_glob: bool = False) -> Check:
         """Leave out tolerances that are not meant for the tensor's dtype."""

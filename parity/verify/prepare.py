@@ -248,24 +248,23 @@ def _tighten_bounds(
             )
             raise ConfigError(Problem("no-such-option", message, bundle.where.get("bounds")))
         bounds[case.id] = tighten(case.tolerances, stated)[0]
-        # Where nothing else is stated, they are for what has a tolerance of its own.
+        # Where nothing else is stated, they are for what has a tolerance of its own; `close` is
+        # float64's, the tightest.
         others = case.others if "exact" in case.tolerances else ()
         rest = {
             name: value
             for name, value in stated.items()
-            if not any(_may_tighten(one, {name: value}) for one in others)
+            if not any(
+                not tighten(one, {part: number}, DTYPES["F64"])[1]
+                for one in others
+                for part, number in resolve_close({name: value}, DTYPES["F64"]).items()
+            )
         }
         if rejected := tighten(case.tolerances, rest)[1]:
             what = f"bounds of {bundle.id}/{case.id} may only tighten what the bundle states"
             message = f"{what}: {'; '.join(rejected)}"
             raise ConfigError(Problem("bounds-loosened", message, bundle.where.get("bounds")))
     return bounds
-
-
-def _may_tighten(stated: Mapping[str, float], given: Mapping[str, float]) -> bool:
-    """Return whether ``given`` is not looser; `close` is float64's, the tightest."""
-    stated, given = (resolve_close(one, DTYPES["F64"]) for one in (stated, given))
-    return len(tighten(stated, given)[1]) < len(given)
 
 
 def _check_words(bundle: Bundle, cases: Sequence[Case]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parity.bundle.tolerances import tighten
+from parity.tensors.dtypes import DTYPES
 
 TIGHTER = {
     "nothing wanted": ({"max_abs": 1e-6}, {}, {"max_abs": 1e-6}),
@@ -73,3 +74,20 @@ def test_stated_tolerances_are_not_modified() -> None:
     stated = {"max_abs": 1e-6}
     tighten(stated, {"max_abs": 1e-7, "ulp": 1})
     assert stated == {"max_abs": 1e-6}
+
+
+#: What the bundle states and what the lockfile does, and the two together for float32.
+CLOSE: dict[str, tuple[dict[str, float], dict[str, float], dict[str, float]]] = {
+    "a smaller atol": ({"close": 1.0}, {"atol": 1e-6}, {"atol": 1e-6, "rtol": 1.3e-6}),
+    "a larger atol": ({"close": 1.0}, {"atol": 1e-4}, {"atol": 1e-5, "rtol": 1.3e-6}),
+    "close, of which atol is larger": (
+        {"atol": 1e-6, "rtol": 1e-3}, {"close": 1.0}, {"atol": 1e-6, "rtol": 1.3e-6}),
+    "close on both sides": ({"close": 1.0}, {"close": 1.0}, {"atol": 1e-5, "rtol": 1.3e-6}),
+    "close beside another": ({"ulp": 4}, {"close": 1.0}, {"ulp": 4, "close": 1.0}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLOSE)
+def test_close_is_comparable_for_a_known_dtype(name: str) -> None:
+    stated, target, expected = CLOSE[name]
+    assert tighten(stated, target, DTYPES["F32"])[0] == expected

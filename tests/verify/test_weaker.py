@@ -88,7 +88,17 @@ MANIFESTS: dict[str, tuple[str, str, list[str]]] = {
         ['tolerance of a/o.json#/ids widened: exact → partition {"with": []}']),
     "JSON, gone": (write_json("exact"), "", ["not compared any more: a/o.json#"]),
     "text, gone": ("    text: [t.txt]\n", "", ["not compared any more: a/t.txt"]),
-    "metadata, gone": ("    metadata: {step: x}\n", "", ["not compared any more: a/__metadata__"]),
+    "metadata, gone": (
+        "    metadata: {step: x}\n", "", ["not compared any more: a/__metadata__ step='x'"]),
+    "metadata of the reference, gone": (
+        "    metadata: true\n", "    metadata: {step: x}\n",
+        ["not compared any more: a/__metadata__"]),
+    "metadata, an entry changed and one added": (
+        "    metadata: {step: x, run: a}\n", "    metadata: {step: y, run: a, more: b}\n",
+        ["not compared any more: a/__metadata__ step='x'"]),
+    "metadata, an entry removed": (
+        "    metadata: {step: x, run: a}\n", "    metadata: {step: x}\n",
+        ["not compared any more: a/__metadata__ run='a'"]),
     "expected to be rejected or not": (
         "", "    expect: either\n", ["expect of a: load → either"]),
     "expected to be rejected": (

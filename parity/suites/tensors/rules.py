@@ -172,8 +172,9 @@ def list_rules(case: Case, tolerances: Tolerances) -> dict[str, Rule]:
             blind=reference.find_blind_reason(name),
             optional=rule.optional or name in free,
         )
-    if detail.metadata:
-        rules["__metadata__"] = Rule(checks=EXACT)
+    entries = detail.metadata.items() if isinstance(detail.metadata, Mapping) else ()
+    stated = [f"__metadata__ {key}={value!r}" for key, value in entries]
+    rules |= dict.fromkeys(stated or ["__metadata__"] * bool(detail.metadata), Rule(checks=EXACT))
     for source, stated in detail.documents.items():
         stated_or_exact = {"": JsonRule(dict(EXACT[0].bounds)), **stated}
         for pointer, one in documents.tighten_rules(stated_or_exact, case.requested).items():
