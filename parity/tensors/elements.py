@@ -26,7 +26,7 @@ from parity.tensors.measures import (
     pick_worse,
 )
 from parity.tensors.paired_reads import Chunk
-from parity.tensors.screen import Screen, can_screen
+from parity.tensors.screen import MAX_CHUNK, Screen, can_screen
 
 #: Cells of the map of bad elements, per side at most.
 MAX_CELLS = 32
@@ -92,14 +92,21 @@ class ElementComparison:
             self.cosine.add(*sides)
         if chunk.equal:
             return
-        if self.screen is None:
-            at = np.flatnonzero(view_bits(expected) != view_bits(obtained))
-        else:
-            at = self.screen.find_doubtful(expected, obtained)
-            if len(at):
-                at = at[view_bits(expected[at]) != view_bits(obtained[at])]
+        if self.screen is not None:
+            self.screen.add(chunk.start, expected, obtained)
+            if self.screen.pending >= MAX_CHUNK:
+                self._settle(self.screen)
+            return
+        at = np.flatnonzero(view_bits(expected) != view_bits(obtained))
         if len(at):
             self._add_differing(chunk.start + at, expected[at], obtained[at])
+
+    def _settle(self, screen: Screen) -> None:
+        """Decide the elements that the screen cannot."""
+        at, expected, obtained = screen.take_doubtful()
+        differs = view_bits(expected) != view_bits(obtained)
+        if differs.any():
+            self._add_differing(at[differs], expected[differs], obtained[differs])
 
     def _split_parts(self, chunk: NDArray[Any]) -> NDArray[np.float64]:
         """Return elements as float64 ``(parts, n)``: real and imaginary parts, else one row."""
@@ -258,6 +265,8 @@ class ElementComparison:
             least = max(bounds.get("max_abs", 0.0), bounds.get("atol", 0.0))
             measures.cosine = self.cosine.compute_cosine(least)
         if self.screen is not None:
+            if self.screen.pending:
+                self._settle(self.screen)
             measures.is_screened = True
             measures.excludes_constants = bool(self.screen.excludes_constants)
             measures.raise_figures(self.screen)

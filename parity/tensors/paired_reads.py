@@ -82,8 +82,10 @@ def map_ranges(task: Callable[[range], T], parts: Sequence[range]) -> list[T]:
         return list(pool.map(task, parts))
 
 
-def read_chunks(expected: StoredTensor, obtained: StoredTensor, part: range) -> Iterator[Chunk]:
-    """Read the elements of ``part`` on both sides into buffers that are reused.
+def read_chunks(
+    expected: StoredTensor, obtained: StoredTensor, part: range, most: int = CHUNK_BYTES
+) -> Iterator[Chunk]:
+    """Read the elements of ``part`` on both sides, at most so many at a time, into kept buffers.
 
     Raises:
         FormatError: A file cannot be read.
@@ -91,14 +93,14 @@ def read_chunks(expected: StoredTensor, obtained: StoredTensor, part: range) -> 
     mine, other = _buffers.expected, _buffers.obtained
     left, right = mine.view_array(expected), other.view_array(obtained)
     first, beside = mine.find_start(expected), memoryview(other.raw)[other.find_start(obtained) :]
-    step = CHUNK_BYTES // max(left.itemsize, right.itemsize)
+    step = min(most, CHUNK_BYTES // max(left.itemsize, right.itemsize))
     same_dtype = expected.dtype == obtained.dtype
     with expected.open() as of_expected, obtained.open() as of_obtained:
         for start in range(part.start, part.stop, step):
             length = min(step, part.stop - start)
-            chunk = Chunk(start, left[:length], right[:length])
-            of_expected.read(start, chunk.expected)
-            of_obtained.read(start, chunk.obtained)
+            sides = left[:length], right[:length]
+            of_expected.read(start, sides[0])
+            of_obtained.read(start, sides[1])
             # One memcmp from `first` on, and no slice is copied.
-            equal = same_dtype and mine.raw.startswith(beside[: chunk.expected.nbytes], first)
-            yield chunk._replace(equal=equal)
+            equal = same_dtype and mine.raw.startswith(beside[: sides[0].nbytes], first)
+            yield Chunk(start, *sides, equal)

@@ -17,13 +17,19 @@ from numpy.typing import NDArray
 
 from parity.tensors.dtypes import DType
 
-_BLOCK = 32 * 1024  # Elements of a block: three of float32 fit 512 KiB of cache (measured)
+#: Elements that are marked at once, and whose differences fit the processor's second cache.
+MAX_CHUNK, _BLOCK = 128 * 1024, 64 * 1024
+_LINE = 64  # Bytes of a line of the cache
+#: Elements whose marks are one word, so that finding the few marked ones costs little.
+_GROUP, _ALL_TRUE, _PLACES = 8, np.uint64(0x0101010101010101), np.arange(8)
+#: Elements that show how large the errors are, so that few others need a second look.
+_SAMPLE = 16 * 1024
 #: Elements up to which float64 for all costs no more than float32 and a second look.
 MAX_SMALL = 1024
 #: What is left of a limit after eight units in the last place: five roundings of one element's
 #: share (two tolerances, a product, a sum, a quotient), and as many of the largest one's.
 _NEAR_F32, _NEAR_F64 = 1 - 2.0**-20, 1 - 2.0**-49
-_MAX_F32, _MAX_F64 = (float(np.finfo(kind).max) for kind in ("f4", "f8"))
+_MAX_F64, _TINY = float(np.finfo("f8").max), 2.0**-149
 #: Tolerances outside these are left to exact arithmetic: float32 may underflow or overflow.
 _LEAST, _MOST = 2.0**-100, 2.0**100
 _MOST_RELATIVE = 0.5
@@ -41,7 +47,11 @@ class _Limit(NamedTuple):
 
 class _Buffers(threading.local):
     def __init__(self) -> None:
-        self.gap, self.share = np.empty((2, _BLOCK), "f4")
+        # NumPy's stores take twice as long if they do not begin at a line of the cache (measured).
+        raw = np.empty(8 * _BLOCK + MAX_CHUNK + _LINE, np.uint8)
+        lines = raw[-raw.ctypes.data % _LINE :]
+        self.gap, self.allowed = lines[: 8 * _BLOCK].view("f4").reshape(2, -1)
+        self.clear = lines[8 * _BLOCK :][:MAX_CHUNK].view(np.bool_)
 
 
 _buffers = _Buffers()
@@ -68,6 +78,7 @@ class Screen:
         max_abs, max_relative, max_share, max_ulp: As ``Measures`` has them; 0 where no tolerance
             asks for them.
         excludes_constants: No constant in place of all expected elements would pass.
+        pending: Number of elements that wait for a second look.
     """
 
     def __init__(self, dtype: DType, bounds: Mapping[str, float]) -> None:
@@ -87,74 +98,103 @@ class Screen:
         self.max_abs = self.max_relative = self.max_share = 0.0
         self.max_ulp = 0
         self.excludes_constants: bool | None = None
+        #: Elements that wait for a second look: flat indices, expected and obtained values.
+        self._kept: list[tuple[NDArray[Any], ...]] = []
+        self.pending = 0
 
-    def find_doubtful(self, expected: NDArray[Any], obtained: NDArray[Any]) -> NDArray[np.intp]:
-        """Return the elements that exact arithmetic must decide, and measure all others."""
-        found = [np.empty(0, np.intp)]
-        for start in range(0, len(expected), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            found += [start + at for at in self._check_block(expected[block], obtained[block])]
-        return np.unique(np.concatenate(found)) if len(found) > 1 else found[0]
+    def add(self, start: int, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
+        """Measure at most ``MAX_CHUNK`` elements from a flat index on; keep some to look again.
 
-    def _check_block(
-        self, expected: NDArray[Any], obtained: NDArray[Any]
-    ) -> list[NDArray[np.intp]]:
-        left, right = self._dtype.widen(expected), self._dtype.widen(obtained)
-        with np.errstate(all="ignore"):
-            if self.excludes_constants is None:
-                first = left[:MAX_SMALL].astype("f8")
-                self.excludes_constants = bool(self._are_spread(first, np.zeros(1, np.intp))[0])
-            doubtful = []
-            if self._max_steps is not None:
-                doubtful.append(self._check_steps(expected, obtained, self._max_steps))
-            if self._dtype.name == "F64" or len(left) <= MAX_SMALL:
-                doubtful.append(self._measure(left.astype("f8"), right.astype("f8")))
-            else:
-                left, right = (side.astype("f4", copy=False) for side in (left, right))
-                near = self._find_near(left, right)
-                if len(near):
-                    at = self._measure(left[near].astype("f8"), right[near].astype("f8"))
-                    doubtful.append(near[at])
-        if self._is_plain:
-            self.max_share = self.max_abs / self._atol
-        return [at for at in doubtful if len(at)]
+        The caller ignores floating-point errors, here and in ``take_doubtful``.
+        """
+        size = len(expected)
+        rest = -size % _GROUP
+        clear = _buffers.clear[: size + rest]
+        is_first = self.excludes_constants is None
+        if is_first:
+            first = self._dtype.widen(expected[:MAX_SMALL])
+            ends = (np.float64(first.min()), np.float64(first.max()))
+            self.excludes_constants = bool(self._are_spread(*ends))
+        if size <= MAX_SMALL or self._dtype.name == "F64":
+            self._measure(expected, obtained, clear[:size])
+        else:
+            for at in range(0, size, _BLOCK):
+                block = slice(at, min(at + _BLOCK, size))
+                self._mark_clear(expected[block], obtained[block], clear[block], is_first=is_first)
+                is_first = False
+        self._check_steps(expected, obtained, clear[:size])
+        if rest:
+            clear[size:] = True
+        groups = (clear.view("<u8") != _ALL_TRUE).nonzero()[0]
+        if len(groups):
+            at = (groups * _GROUP)[:, None] + _PLACES
+            at = at[~clear[at]]
+            self._kept.append((start + at, expected[at], obtained[at]))
+            self.pending += len(at)
 
-    def _find_near(self, left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.intp]:
-        """Return the elements near or past a limit, or near the largest errors so far."""
+    def take_doubtful(self) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any]]:
+        """Look again at the elements that wait; return those that exact arithmetic must decide."""
+        kept = [np.concatenate(part) for part in zip(*self._kept, strict=True)]
+        self._kept, self.pending = [], 0
+        clear = np.empty(len(kept[0]), np.bool_)
+        self._measure(kept[1], kept[2], clear)
+        self._check_steps(kept[1], kept[2], clear)
+        places, expected, obtained = (part[~clear] for part in kept)
+        return places, expected, obtained
+
+    def _mark_clear(
+        self,
+        expected: NDArray[Any],
+        obtained: NDArray[Any],
+        clear: NDArray[np.bool_],
+        *,
+        is_first: bool,
+    ) -> None:
+        """Mark the elements clearly within all limits, and below the largest errors so far."""
+        left, right = (
+            self._dtype.widen(side).astype("f4", copy=False) for side in (expected, obtained)
+        )
         gap = np.subtract(left, right, out=_buffers.gap[: len(left)])
         np.abs(gap, out=gap)
-        near: NDArray[np.bool_] | None = None
-        for limit in self._limits:
-            share, hidden = gap, None
-            if limit.rtol:
-                share, hidden = _divide(gap, left, right, limit)
-            most, known = min(limit.most, _MAX_F32), getattr(self, limit.figure)
-            top = float(share.max())  # NaN where one is
-            if hidden is None and known >= _LEAST and top <= min(known, most) * _NEAR_F32:
-                continue
-            if has_nan := np.isnan(top):
-                top = float(np.fmax.reduce(share))
-            least = min(max(known, top), most) * _NEAR_F32 if top >= _LEAST else 0.0
-            chosen = ~(share < least) if has_nan else share >= least
-            if hidden is not None:
-                chosen |= hidden
-            near = chosen if near is None else near | chosen
-        return np.empty(0, np.intp) if near is None else near.nonzero()[0]
+        for number, limit in enumerate(self._limits):
+            if is_first:
+                self._raise_floor(limit, left[:_SAMPLE], gap[:_SAMPLE])
+            most = _NEAR_F32 * min(getattr(self, limit.figure), limit.most)
+            allowed = _compute_allowed(left, most * limit.atol, most * limit.rtol)
+            # NaN is not less than anything.
+            if number:
+                clear &= gap < allowed
+            else:
+                np.less(gap, allowed, out=clear)
 
-    def _measure(self, left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.intp]:
-        """Measure float64 elements; return those that are not clearly within the limits."""
+    def _raise_floor(self, limit: _Limit, left: NDArray[Any], gap: NDArray[Any]) -> None:
+        """Set a figure to what an element of a sample exceeds, so that it is looked at again."""
+        share = gap
+        if limit.rtol:
+            allowed = _compute_allowed(left, limit.atol, limit.rtol)
+            share = np.where(allowed >= _LEAST, gap / allowed, 0.0)  # without underflow
+        top = min(float(np.fmax.reduce(share)), limit.most) * _NEAR_F32
+        if top >= _LEAST:
+            setattr(self, limit.figure, top)
+
+    def _measure(
+        self, expected: NDArray[Any], obtained: NDArray[Any], clear: NDArray[np.bool_]
+    ) -> None:
+        """Measure elements in float64; mark those that are clearly within the limits."""
+        left, right = (self._dtype.widen(side).astype("f8") for side in (expected, obtained))
         shares = self._compute_shares(left, right)
         tops = [float(share.max()) for share in shares]
-        doubtful = np.empty(0, np.intp)
         limits = [limit.most * _NEAR_F64 for limit in self._limits]
+        clear[:] = True
         if not all(top <= most for top, most in zip(tops, limits, strict=True)):  # NaN
-            within = np.all([one <= most for one, most in zip(shares, limits, strict=True)], axis=0)
-            doubtful = np.flatnonzero(~within)
-            tops = [float(share[within].max(initial=0.0)) for share in shares]
+            for share, most in zip(shares, limits, strict=True):
+                clear &= share <= most
+            tops = [float(share[clear].max(initial=0.0)) for share in shares]
         for limit, top in zip(self._limits, tops, strict=True):
             if top > getattr(self, limit.figure):
                 setattr(self, limit.figure, top)
-        return doubtful
+        if self._is_plain:
+            self.max_share = self.max_abs / self._atol
 
     def _compute_shares(self, left: NDArray[Any], right: NDArray[Any]) -> list[NDArray[Any]]:
         """Compute the figure of each limit by element, in float64."""
@@ -166,29 +206,27 @@ class Screen:
         return shares
 
     def _check_steps(
-        self, expected: NDArray[Any], obtained: NDArray[Any], most: float
-    ) -> NDArray[np.intp]:
-        """Measure units in the last place; return the elements that exact arithmetic decides."""
-        steps, is_doubtful = _count_steps(expected, obtained, most)
-        steps[is_doubtful] = 0
-        self.max_ulp = max(self.max_ulp, int(steps.max(initial=0)))
-        return np.flatnonzero(is_doubtful)
+        self, expected: NDArray[Any], obtained: NDArray[Any], clear: NDArray[np.bool_]
+    ) -> None:
+        """Measure units in the last place; unmark the elements that exact arithmetic decides."""
+        if self._max_steps is not None:
+            steps, is_doubtful = _count_steps(expected, obtained, self._max_steps)
+            steps[is_doubtful] = 0
+            self.max_ulp = max(self.max_ulp, int(steps.max(initial=0)))
+            clear &= ~is_doubtful
 
-    def _are_spread(self, values: NDArray[Any], starts: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return of which tensors some values are farther apart than the tolerances of both allow.
+    def _are_spread(self, low: Any, high: Any) -> Any:
+        """Return whether two values are farther apart than the tolerances of both allow.
 
-        Args:
-            values: Of all tensors, in float64.
-            starts: Where each one begins.
+        They are float64 numbers, or arrays with those of several tensors.
         """
-        low, high = (end.reduceat(values, starts) for end in (np.minimum, np.maximum))
         size = np.maximum(np.abs(low), np.abs(high))
         allowed = [one.most * (one.atol + one.rtol * size) for one in self._limits]
         if self._max_steps is not None:
             allowed.append(
                 self._max_steps * self._dtype.epsilon * (size + self._dtype.smallest_normal)
             )
-        spread: NDArray[np.bool_] = high - low > 2.01 * np.minimum.reduce(allowed)
+        spread = high - low > 2.01 * np.minimum.reduce(allowed)
         return spread & (size < np.inf)
 
     def measure_tensors(
@@ -212,7 +250,8 @@ class Screen:
                 steps, is_doubtful = _count_steps(expected, obtained, self._max_steps)
                 figures["max_ulp"] = np.maximum.reduceat(steps, starts)
                 within.append(~np.logical_or.reduceat(is_doubtful, starts))
-            figures["excludes_constants"] = self._are_spread(left, starts)
+            ends = (end.reduceat(left, starts) for end in (np.minimum, np.maximum))
+            figures["excludes_constants"] = self._are_spread(*ends)
         rows = zip(*(column.tolist() for column in figures.values()), strict=True)
         for is_within, row in zip(np.all(within, axis=0).tolist(), rows, strict=True):
             yield dict(zip(figures, row, strict=True)) if is_within else None
@@ -228,15 +267,16 @@ def _count_steps(
     return steps, ((left ^ right) < 0) | (steps > most)
 
 
-def _divide(
-    gap: NDArray[Any], left: NDArray[Any], right: NDArray[Any], limit: _Limit
-) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """Return shares of a tolerance, and differing elements whose tolerance is near underflow."""
-    share = np.abs(left, out=_buffers.share[: len(left)])
-    share *= np.float32(limit.rtol)
-    share += np.float32(limit.atol)
-    hidden = None
-    if not share.min() >= _LEAST:
-        hidden = ~(share >= _LEAST) & (left.view("<u4") != right.view("<u4"))
-        np.maximum(share, np.float32(_LEAST), out=share)
-    return np.divide(gap, share, out=share), hidden
+def _compute_allowed(left: NDArray[Any], atol: float, rtol: float) -> Any:
+    """Return the errors that need no second look: one number, or one for each element.
+
+    Only a difference of 0 is less than the smallest number. A product near underflow would not have
+    24 bits, and is left out: 0 is less than it.
+    """
+    smaller, larger = (one if one >= _LEAST else 0.0 for one in (atol, rtol))
+    if not larger:
+        return np.float32(smaller or _TINY)
+    allowed = np.abs(left, out=_buffers.allowed[: len(left)])
+    allowed *= np.float32(larger)
+    merge, other = (np.add, smaller) if smaller else (np.maximum, _TINY)
+    return merge(allowed, np.float32(other), out=allowed)

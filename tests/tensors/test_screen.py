@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from parity.tensors import screen
 from parity.tensors.compare import compare, compare_arrays
 from parity.tensors.dtypes import DTYPES, DType
+from parity.tensors.elements import ElementComparison
 from parity.tensors.measures import Measures
+from parity.tensors.paired_reads import Chunk
 from parity.tensors.stored import StoredTensor
 
 #: More than a block, and more than a chunk.
@@ -188,3 +190,80 @@ def test_small_tolerances_are_left_to_exact_arithmetic() -> None:
     assert not screen.can_screen(dtype, {"atol": 0.0, "rtol": 0.0, "ulp": 4.0})
     assert not screen.can_screen(DTYPES["C64"], {"max_abs": 1.0})
     assert screen.can_screen(dtype, {"atol": 0.0, "rtol": 1e-3})
+
+
+#: Exponents of the values of a tensor, by kind.
+EXPONENTS = {"subnormal": (-149, -120), "usual": (-12, 4), "huge": (100, 127), "any": (-149, 127)}
+#: Share of a tolerance that an element uses: some units in the last place of float32 and of float64
+#: from all of it, and some more.
+STEPS = range(-8, 9)
+SHARES = (0.0, 0.5, *(1 + step * 2.0**-power for power in (18, 24, 52) for step in STEPS))
+
+
+def draw_near_limit(
+    draw: np.random.Generator, dtype: DType, bounds: Mapping[str, float]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return 1,100 elements within the bounds, of which a few are at their limit or odd."""
+    size = 1100
+    low, high = EXPONENTS[str(draw.choice(list(EXPONENTS)))]
+    with np.errstate(all="ignore"):
+        if dtype.kind == "int":
+            expected = draw.integers(-100, 100, size).astype("f8")
+        else:
+            expected = np.ldexp(draw.uniform(-1, 1, size), draw.integers(low, high, size))
+        expected *= draw.random(size) > draw.choice([0.0, 0.5])
+        most = np.minimum(
+            bounds.get("max_abs", np.inf),
+            bounds.get("atol", 0.0) + bounds.get("rtol", 0.0) * np.abs(expected)
+            if {"atol", "rtol"} & bounds.keys()
+            else np.inf,
+        )
+        most = np.minimum(most, bounds.get("relative", np.inf) * np.abs(expected))
+        share = draw.uniform(-0.9, 0.9, size)
+        at = draw.integers(0, size, 2)
+        share[at] = draw.choice(SHARES, 2) * draw.choice([-1, 1], 2)
+        sides = [convert(one, dtype) for one in (expected, expected)]
+        # From the value as the dtype has it, so that the limit is met to the last place.
+        given = dtype.decode(sides[0]).astype("f8") + share * np.where(np.isfinite(most), most, 0)
+        sides[1] = convert(given, dtype)
+        for side, chance in ((0, 0.1), (1, 0.15)):
+            if dtype.kind == "float" and draw.random() < chance:
+                value = np.array([draw.choice([np.nan, np.inf, -np.inf])])
+                sides[side][at[0]] = convert(value, dtype)[0]
+    return sides[0], sides[1]
+
+
+def convert(values: NDArray[np.float64], dtype: DType) -> NDArray[Any]:
+    if dtype.name == "BF16":
+        return (values.astype("<f4").view("<u4") >> 16).astype("<u2")
+    return values.astype(dtype.storage)
+
+
+BOUNDS: dict[str, tuple[Mapping[str, float], ...]] = {
+    "max_abs": ({"max_abs": LIMIT}, {"max_abs": 1e-4}, {"max_abs": 3.0}, {"max_abs": 2.0**-90}),
+    "atol": ({"atol": 1e-5}, {"atol": 0.25}, {"atol": 2.0**-100}),
+    "rtol": ({"rtol": 1e-3}, {"rtol": 0.1}, {"rtol": 0.5}, {"relative": 0.1}),
+    "both": ({"atol": 1e-5, "rtol": 1.3e-6}, {"atol": 2.0**-100, "rtol": 0.1}),
+    "three": ({"max_abs": 1e-3, "atol": 1e-5, "rtol": 0.1}, {"relative": 0.1, "rtol": 0.05}),
+}
+
+
+@pytest.mark.parametrize("kind", BOUNDS)
+@pytest.mark.parametrize("name", ["F64", "F32", "F16", "BF16", "I32", "U8", "I64"])
+def test_the_verdict_at_a_limit_is_that_of_exact_arithmetic(name: str, kind: str) -> None:
+    draw, dtype = np.random.default_rng(23), DTYPES[name]
+    passed = 0
+    for number in range(120):
+        bounds = BOUNDS[kind][number % len(BOUNDS[kind])]
+        expected, obtained = draw_near_limit(draw, dtype, bounds)
+        state = ElementComparison(dtype, dtype, bounds, expected.shape, screened=True)
+        with np.errstate(all="ignore"):
+            state.add(Chunk(0, expected, obtained))
+            ours = state.finish()
+        exact = compare_arrays(expected, obtained, dtype, bounds)
+        assert ours.passed == exact.passed, (number, bounds)
+        passed += exact.passed
+        figures = ("max_abs", "max_share", "margin") if exact.passed else ()
+        for figure in figures:
+            assert getattr(ours, figure) == getattr(exact, figure), (number, bounds, figure)
+    assert 0 < passed < 120 or dtype.kind == "int"

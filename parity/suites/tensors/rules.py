@@ -173,8 +173,8 @@ def list_rules(case: Case, tolerances: Tolerances) -> dict[str, Rule]:
             optional=rule.optional or name in free,
         )
     entries = detail.metadata.items() if isinstance(detail.metadata, Mapping) else ()
-    stated = [f"__metadata__ {key}={value!r}" for key, value in entries]
-    rules |= dict.fromkeys(stated or ["__metadata__"] * bool(detail.metadata), Rule(checks=EXACT))
+    names = [f"__metadata__ {key}={value!r}" for key, value in entries]
+    rules |= dict.fromkeys(names or ["__metadata__"] * bool(detail.metadata), Rule(checks=EXACT))
     for source, stated in detail.documents.items():
         stated_or_exact = {"": JsonRule(dict(EXACT[0].bounds)), **stated}
         for pointer, one in documents.tighten_rules(stated_or_exact, case.requested).items():
