@@ -17,15 +17,7 @@ from numpy.typing import NDArray
 from parity.tensors.dtypes import F32, DType, view_bits
 from parity.tensors.elements import EXACT, ElementComparison
 from parity.tensors.measures import Measures
-from parity.tensors.paired_reads import (
-    CHUNK_BYTES,
-    THREADS,
-    Chunk,
-    map_ranges,
-    read_chunks,
-    split_ranges,
-)
-from parity.tensors.screen import MAX_CHUNK
+from parity.tensors.paired_reads import THREADS, Chunk, map_ranges, read_chunks, split_ranges
 from parity.tensors.stored import StoredTensor
 
 
@@ -82,10 +74,8 @@ def compare(
                 payloads=payloads,
                 screened=screened,
             )
-            # What is screened is read as far as fits the processor's second cache (measured).
-            most = CHUNK_BYTES if state.screen is None else MAX_CHUNK
             with np.errstate(all="ignore"):
-                for chunk in read_chunks(expected, obtained, part, most):
+                for chunk in read_chunks(expected, obtained, part):
                     state.add(chunk)
                     if state.screen is not None and state.measures.bad:
                         break

@@ -26,7 +26,7 @@ from parity.tensors.measures import (
     pick_worse,
 )
 from parity.tensors.paired_reads import Chunk
-from parity.tensors.screen import MAX_CHUNK, Screen, can_screen
+from parity.tensors.screen import BLOCK, Screen, can_screen
 
 #: Cells of the map of bad elements, per side at most.
 MAX_CELLS = 32
@@ -94,7 +94,7 @@ class ElementComparison:
             return
         if self.screen is not None:
             self.screen.add(chunk.start, expected, obtained)
-            if self.screen.pending >= MAX_CHUNK:
+            if self.screen.pending >= BLOCK:
                 self._settle(self.screen)
             return
         at = np.flatnonzero(view_bits(expected) != view_bits(obtained))

@@ -82,10 +82,8 @@ def map_ranges(task: Callable[[range], T], parts: Sequence[range]) -> list[T]:
         return list(pool.map(task, parts))
 
 
-def read_chunks(
-    expected: StoredTensor, obtained: StoredTensor, part: range, most: int = CHUNK_BYTES
-) -> Iterator[Chunk]:
-    """Read the elements of ``part`` on both sides, at most so many at a time, into kept buffers.
+def read_chunks(expected: StoredTensor, obtained: StoredTensor, part: range) -> Iterator[Chunk]:
+    """Read the elements of ``part`` on both sides into buffers that are reused.
 
     Raises:
         FormatError: A file cannot be read.
@@ -93,7 +91,7 @@ def read_chunks(
     mine, other = _buffers.expected, _buffers.obtained
     left, right = mine.view_array(expected), other.view_array(obtained)
     first, beside = mine.find_start(expected), memoryview(other.raw)[other.find_start(obtained) :]
-    step = min(most, CHUNK_BYTES // max(left.itemsize, right.itemsize))
+    step = CHUNK_BYTES // max(left.itemsize, right.itemsize)
     same_dtype = expected.dtype == obtained.dtype
     with expected.open() as of_expected, obtained.open() as of_obtained:
         for start in range(part.start, part.stop, step):

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parity.tensors.dtypes import DType
+from parity.tensors.paired_reads import CHUNK_BYTES
 
-#: Elements that are marked at once, and whose differences fit the processor's second cache.
-MAX_CHUNK, _BLOCK = 128 * 1024, 64 * 1024
+#: Elements whose differences, on both sides and as float32, fit the processor's second cache.
+BLOCK = 64 * 1024
 _LINE = 64  # Bytes of a line of the cache
 #: Elements whose marks are one word, so that finding the few marked ones costs little.
 _GROUP, _ALL_TRUE, _PLACES = 8, np.uint64(0x0101010101010101), np.arange(8)
-#: Elements that show how large the errors are, so that few others need a second look.
 _SAMPLE = 16 * 1024
 #: Elements up to which float64 for all costs no more than float32 and a second look.
 MAX_SMALL = 1024
@@ -48,10 +48,11 @@ class _Limit(NamedTuple):
 class _Buffers(threading.local):
     def __init__(self) -> None:
         # NumPy's stores take twice as long if they do not begin at a line of the cache (measured).
-        raw = np.empty(8 * _BLOCK + MAX_CHUNK + _LINE, np.uint8)
-        lines = raw[-raw.ctypes.data % _LINE :]
-        self.gap, self.allowed = lines[: 8 * _BLOCK].view("f4").reshape(2, -1)
-        self.clear = lines[8 * _BLOCK :][:MAX_CHUNK].view(np.bool_)
+        raw = np.empty(8 * BLOCK + _LINE, np.uint8)
+        self.gap, self.allowed = (
+            raw[-raw.ctypes.data % _LINE :][: 8 * BLOCK].view("f4").reshape(2, -1)
+        )
+        self.clear = np.empty(CHUNK_BYTES // 2, np.bool_)
 
 
 _buffers = _Buffers()
@@ -103,34 +104,28 @@ class Screen:
         self.pending = 0
 
     def add(self, start: int, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
-        """Measure at most ``MAX_CHUNK`` elements from a flat index on; keep some to look again.
+        """Measure a chunk that begins at a flat index; keep some of its elements to look again.
 
         The caller ignores floating-point errors, here and in ``take_doubtful``.
         """
-        size = len(expected)
-        rest = -size % _GROUP
+        size, rest = len(expected), -len(expected) % _GROUP
         clear = _buffers.clear[: size + rest]
-        is_first = self.excludes_constants is None
-        if is_first:
+        clear[size:] = True
+        if self.excludes_constants is None:
             first = self._dtype.widen(expected[:MAX_SMALL])
             ends = (np.float64(first.min()), np.float64(first.max()))
             self.excludes_constants = bool(self._are_spread(*ends))
-        if size <= MAX_SMALL or self._dtype.name == "F64":
-            self._measure(expected, obtained, clear[:size])
-        else:
-            for at in range(0, size, _BLOCK):
-                block = slice(at, min(at + _BLOCK, size))
-                self._mark_clear(expected[block], obtained[block], clear[block], is_first=is_first)
-                is_first = False
-        self._check_steps(expected, obtained, clear[:size])
-        if rest:
-            clear[size:] = True
+        is_exact = size <= MAX_SMALL or self._dtype.name == "F64"
+        for at in range(0, size, BLOCK):
+            block = slice(at, min(at + BLOCK, size))
+            check = self._measure if is_exact else self._mark_clear
+            check(expected[block], obtained[block], clear[block])
         groups = (clear.view("<u8") != _ALL_TRUE).nonzero()[0]
         if len(groups):
-            at = (groups * _GROUP)[:, None] + _PLACES
-            at = at[~clear[at]]
-            self._kept.append((start + at, expected[at], obtained[at]))
-            self.pending += len(at)
+            places = (groups * _GROUP)[:, None] + _PLACES
+            places = places[~clear[places]]
+            self._kept.append((start + places, expected[places], obtained[places]))
+            self.pending += len(places)
 
     def take_doubtful(self) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any]]:
         """Look again at the elements that wait; return those that exact arithmetic must decide."""
@@ -138,17 +133,11 @@ class Screen:
         self._kept, self.pending = [], 0
         clear = np.empty(len(kept[0]), np.bool_)
         self._measure(kept[1], kept[2], clear)
-        self._check_steps(kept[1], kept[2], clear)
         places, expected, obtained = (part[~clear] for part in kept)
         return places, expected, obtained
 
     def _mark_clear(
-        self,
-        expected: NDArray[Any],
-        obtained: NDArray[Any],
-        clear: NDArray[np.bool_],
-        *,
-        is_first: bool,
+        self, expected: NDArray[Any], obtained: NDArray[Any], clear: NDArray[np.bool_]
     ) -> None:
         """Mark the elements clearly within all limits, and below the largest errors so far."""
         left, right = (
@@ -156,26 +145,15 @@ class Screen:
         )
         gap = np.subtract(left, right, out=_buffers.gap[: len(left)])
         np.abs(gap, out=gap)
-        for number, limit in enumerate(self._limits):
-            if is_first:
-                self._raise_floor(limit, left[:_SAMPLE], gap[:_SAMPLE])
+        clear[:] = True
+        for limit in self._limits:
+            if not getattr(self, limit.figure):
+                # A sample shows how large the errors are, so that few others are looked at again.
+                setattr(self, limit.figure, _find_exceeded(limit, left[:_SAMPLE], gap[:_SAMPLE]))
             most = _NEAR_F32 * min(getattr(self, limit.figure), limit.most)
-            allowed = _compute_allowed(left, most * limit.atol, most * limit.rtol)
             # NaN is not less than anything.
-            if number:
-                clear &= gap < allowed
-            else:
-                np.less(gap, allowed, out=clear)
-
-    def _raise_floor(self, limit: _Limit, left: NDArray[Any], gap: NDArray[Any]) -> None:
-        """Set a figure to what an element of a sample exceeds, so that it is looked at again."""
-        share = gap
-        if limit.rtol:
-            allowed = _compute_allowed(left, limit.atol, limit.rtol)
-            share = np.where(allowed >= _LEAST, gap / allowed, 0.0)  # without underflow
-        top = min(float(np.fmax.reduce(share)), limit.most) * _NEAR_F32
-        if top >= _LEAST:
-            setattr(self, limit.figure, top)
+            clear &= gap < _compute_allowed(left, most * limit.atol, most * limit.rtol)
+        self._check_steps(expected, obtained, clear)
 
     def _measure(
         self, expected: NDArray[Any], obtained: NDArray[Any], clear: NDArray[np.bool_]
@@ -183,18 +161,16 @@ class Screen:
         """Measure elements in float64; mark those that are clearly within the limits."""
         left, right = (self._dtype.widen(side).astype("f8") for side in (expected, obtained))
         shares = self._compute_shares(left, right)
-        tops = [float(share.max()) for share in shares]
-        limits = [limit.most * _NEAR_F64 for limit in self._limits]
         clear[:] = True
-        if not all(top <= most for top, most in zip(tops, limits, strict=True)):  # NaN
-            for share, most in zip(shares, limits, strict=True):
-                clear &= share <= most
-            tops = [float(share[clear].max(initial=0.0)) for share in shares]
-        for limit, top in zip(self._limits, tops, strict=True):
-            if top > getattr(self, limit.figure):
-                setattr(self, limit.figure, top)
+        for limit, share in zip(self._limits, shares, strict=True):
+            clear &= share <= limit.most * _NEAR_F64
+        some = shares if clear.all() else [share[clear] for share in shares]
+        for limit, share in zip(self._limits, some, strict=True):
+            top = float(share.max(initial=0.0))
+            setattr(self, limit.figure, max(top, getattr(self, limit.figure)))
         if self._is_plain:
             self.max_share = self.max_abs / self._atol
+        self._check_steps(expected, obtained, clear)
 
     def _compute_shares(self, left: NDArray[Any], right: NDArray[Any]) -> list[NDArray[Any]]:
         """Compute the figure of each limit by element, in float64."""
@@ -265,6 +241,16 @@ def _count_steps(
     left, right = expected.view(kind), obtained.view(kind)
     steps = np.abs(left - right)  # does not overflow where the signs are equal
     return steps, ((left ^ right) < 0) | (steps > most)
+
+
+def _find_exceeded(limit: _Limit, left: NDArray[Any], gap: NDArray[Any]) -> float:
+    """Return a figure that an element of a sample exceeds, so that this one is looked at again."""
+    share = gap
+    if limit.rtol:
+        allowed = _compute_allowed(left, limit.atol, limit.rtol)
+        share = np.where(allowed >= _LEAST, gap / allowed, 0.0)  # without underflow
+    top = min(float(np.fmax.reduce(share)), limit.most) * _NEAR_F32
+    return top if top >= _LEAST else 0.0
 
 
 def _compute_allowed(left: NDArray[Any], atol: float, rtol: float) -> Any:
