@@ -9,10 +9,12 @@ class was known (a resumed run continues elsewhere) share a row.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -355,6 +357,42 @@ def test_a_port_that_rejects_every_state_has_not_rejected_a_wrong_one(
     results = verify_port(RejectsAll(), tree, tmp_path)
     refused = {name: one.reason for name, one in results.items() if one.expect == "refuse"}
     assert set(refused.values()) == {"no-control"}
+
+
+@pytest.mark.parametrize("order", ["exact", "free"])
+def test_some_ranks_alone_are_compared_and_the_rest_is_a_notice(
+    order: str, tree: Path, tmp_path: Path
+) -> None:
+    few = "keep-batch-2-trim-world-4-rank-[01]"
+    results = verify_port(Port(), tree, tmp_path, order=order, cases=few)
+    found = [one for result in results.values() for one in result.findings]
+    assert [one.message for one in found if one.code == "relation-skipped"] == [
+        "only 2 of 4 ranks were compared, so that it was not checked what they deliver together"
+    ]
+    assert {result.verdict for result in results.values()} == {"pass"}
+
+
+class DrawsLost(Port):
+    """The draws are not those of the slots."""
+
+    wrong: Any = None
+
+    def run(self, case: Case, values: dict[str, str], folder: Path, state: bytes | None) -> None:
+        super().run(case, values, folder, state)
+        claims = json.loads((folder / "meta.json").read_text())
+        (folder / "meta.json").write_text(json.dumps(claims | {"draws": self.wrong}))
+
+
+@pytest.mark.parametrize(
+    "wrong", [None, [], "0.5", [0.5] * 10, [0.5] * 12, ["0.5"] * 11, [10**400] * 11, [True] * 11]
+)
+def test_draws_that_are_no_number_for_each_slot_are_missing(
+    wrong: Any, tree: Path, tmp_path: Path
+) -> None:
+    port = DrawsLost()
+    port.wrong = wrong
+    (result,) = verify_port(port, tree, tmp_path, cases="keep-workers-0").values()
+    assert [one.code for one in result.errors] == ["draws-missing"]
 
 
 def test_findings_name_rank_batch_and_item(tree: Path, tmp_path: Path) -> None:

@@ -639,6 +639,39 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
         _meta({"same_as": "kept"}),
         "names the case 'kept', which the bundle lacks",
     ),
+    "a rank beyond its world": (
+        _meta({"rank": 4, "world": 4}),
+        "rank 4 of world 4; expected rank < world <= 65,536",
+    ),
+    "a world of no rank": (_meta({"rank": 0, "world": 0}), "rank 0 of world 0; expected rank"),
+    "a world too large": (_meta({"rank": 0, "world": 2**40}), "rank 0 of world 1,099,511,627,776"),
+    "a rank without a world": (_meta({"rank": 0}), "rank 0 of world 1; expected rank < world"),
+    "a world without a rank": (_meta({"world": 2}), "rank None of world 2; expected rank < world"),
+    "a rank of text": (_meta({"rank": "0", "world": 2}), "rank must be int, not '0'"),
+    "an unknown shortfall": (
+        _meta({"rank": 0, "world": 2, "shortfall": "pad"}),
+        "shortfall is 'pad'; known: fill, trim, uneven",
+    ),
+    "fewer workers than none": (_meta({"workers": -1}), "workers is -1; it must be at least 0"),
+    "an unknown expectation": (_meta({"expect": "fail"}), "expect is 'fail'; known: load, refuse"),
+    "a state of a case that is not there": (
+        _meta({"load_from": "kept"}),
+        "names the case 'kept', which the bundle lacks",
+    ),
+    "a state of a case that saves none": (
+        _meta({"load_from": "drop"}),
+        "the chain of load_from cannot be run: 'drop' has no stop_after, so it saves no state",
+    ),
+    "a run that waits for itself": (
+        _meta({"load_from": "keep", "stop_after": 1}),
+        "the chain of load_from cannot be run: it has no end within 16 cases",
+    ),
+    "a damage of no state": (_meta({"damage": "cut"}), "damage needs load_from, the case whose"),
+    "an unknown damage": (
+        _meta({"load_from": "keep", "damage": "burnt"}),
+        "damage is 'burnt'; known: empty, cut, flip, foreign",
+    ),
+    "draws of text": (_meta({"draws": "yes"}), "draws must be bool, not 'yes'"),
 }
 
 

@@ -14,7 +14,8 @@ import pytest
 
 from parity.__main__ import run_command_line
 from parity.bundle.layout import find_batch_files
-from parity.lab.pins.pipeline import CASES
+from parity.lab.pins import loader_scale
+from parity.lab.pins.pipeline import CASES, RunSettings
 from parity.tensors.bin import read_batch
 from tests.support import pipeline as port
 from tests.support.pipeline import PortDump
@@ -28,11 +29,11 @@ BUNDLE = "input-pipeline-v1"
 SUFFIX = ".exe" if sys.platform == "win32" else ""
 
 
-def verify(work: Path, *words: str) -> tuple[int, dict[str, Any]]:
-    """Exit code and report of a run over the pipeline bundle."""
+def verify(work: Path, *words: str, bundle: str = BUNDLE) -> tuple[int, dict[str, Any]]:
+    """Exit code and report of a run over a pipeline bundle."""
     folder = work / "report"
     printed = ("--report-dir", str(folder), "--report-formats", "json")
-    code = run_command_line(["verify", "--repo", str(HERE), "--bundle", BUNDLE, *printed, *words])
+    code = run_command_line(["verify", "--repo", str(HERE), "--bundle", bundle, *printed, *words])
     report: dict[str, Any] = json.loads((folder / "report.json").read_text("utf-8"))
     return code, report
 
@@ -63,20 +64,27 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_demo_port_passes_every_case(tmp_path: Path) -> None:
-    code, report = verify(tmp_path)
+@pytest.mark.parametrize(
+    ("name", "cases"), [(BUNDLE, CASES), (loader_scale.BUNDLE_ID, loader_scale.CASES)]
+)
+def test_the_demo_port_passes_every_case(
+    name: str, cases: tuple[RunSettings, ...], tmp_path: Path
+) -> None:
+    code, report = verify(tmp_path, bundle=name)
 
     assert (code, errors(report)) == (0, {})
     (bundle,) = report["bundles"]
     assert {case["verdict"] for case in bundle["cases"]} == {"pass"}
-    assert len(bundle["cases"]) == len(CASES)
+    assert len(bundle["cases"]) == len(cases)
 
 
 def test_the_demo_port_s_dumps_are_the_reference_to_the_byte(dumps: Path) -> None:
     for name, written in port.make_correct_dumps().items():
         read = _read(dumps / BUNDLE / name)
         assert read.list_rows() == written.list_rows()
-        assert read.claims == written.claims
+        assert read.claims is not None
+        assert written.claims is not None
+        assert {key: read.claims[key] for key in written.claims} == written.claims
 
 
 def _read(folder: Path) -> PortDump:

@@ -9,6 +9,7 @@ import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -181,22 +182,24 @@ def run_case(port: Port, case: Case, folder: Path) -> DumpResult:
 
 
 def verify_port(
-    port: Port, tree: Path, folder: Path, *, order: str = "exact"
+    port: Port, tree: Path, folder: Path, *, order: str = "exact", cases: str = "*"
 ) -> dict[str, CaseResult]:
-    """Return the result of each case of a bundle for ``port``."""
-    cases = SUITE.cases(tree, {"order": order})
+    """Return the result of each of the ``cases``, a pattern, of a bundle for ``port``."""
+    chosen = tuple(
+        case for case in SUITE.cases(tree, {"order": order}) if fnmatchcase(case.id, cases)
+    )
     prepared = PreparedBundle(
         bundle=Bundle(id=loader_scale.BUNDLE_ID, suite="pipeline", source="", dump=Dump()),
         suite=SUITE,
         tree=tree,
         tree_digest="",
-        cases=cases,
-        all_cases=cases,
-        bounds={case.id: case.tolerances for case in cases},
+        cases=chosen,
+        all_cases=chosen,
+        bounds={case.id: case.tolerances for case in chosen},
         findings=(),
         seconds=0.0,
     )
     evaluator = CaseEvaluator(prepared, lambda _case, _control: "")
-    for case in sorted(cases, key=lambda case: len(prepared.list_loaded(case))):
+    for case in sorted(chosen, key=lambda case: len(prepared.list_loaded(case))):
         evaluator.add(case, run_case(port, case, folder))
     return {result.case: result for result in evaluator.finish_results(lambda _result: None)}
