@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parity.errors import DumpError, Problem
-from parity.items.matching import UNKNOWN
+from parity.items.matching import UNKNOWN, sort_distinct
 from parity.items.records import Dataset, Shortfall
 from parity.results import Finding
 from parity.suites.messages import report_error
@@ -75,7 +75,7 @@ def audit_ids(
     ``dataset`` are the ids in the data set's own order, unique, or their number n for 0 to n - 1.
 
     Raises:
-        ValueError: The ids are not a vector of integers.
+        ValueError: Ids are not a vector of integers, or those of the data set are not unique.
     """
     return audit_ranks([ids], dataset, shuffled=shuffled, progress=progress)
 
@@ -96,13 +96,17 @@ def audit_ranks(
     of the ids at most; ``progress`` is called with a text before each step.
 
     Raises:
-        ValueError: As in ``audit_ids``.
+        ValueError: As in ``audit_ids``, or there is no rank.
     """
     report = progress or (lambda _text: None)
+    if not len(ranks):
+        raise ValueError("there must be one rank at least")
     if not isinstance(ranks, Mapping):
         ranks = {f"rank {rank}": ids for rank, ids in enumerate(ranks)}
     shares = {name: Share(ids=_read_ids(ids)) for name, ids in ranks.items()}
-    known = np.arange(dataset) if isinstance(dataset, int) else _read_ids(dataset)
+    known = np.arange(dataset) if isinstance(dataset, (int, np.integer)) else _read_ids(dataset)
+    if len(sort_distinct(known)) < len(known):
+        raise ValueError("the ids of the data set must be unique")
     report(f"count the items of {len(shares)} ranks")
     found = check_ranks(shares, known, shortfall)
     if shuffled:
@@ -120,14 +124,9 @@ def _read_ids(ids: ArrayLike) -> Ints:
 
 
 def _check_order(ranks: Sequence[Ints], known: Ints) -> list[Finding]:
-    """Check the order in which all ranks deliver in turn, and one rank's after another's."""
-    count = len(known)
-    for join in (_interleave, np.concatenate)[: len(ranks)]:
-        order = find_indices(known, join(ranks))
-        order = order[order != UNKNOWN][:count]  # it is filled up at its end
-        if found := check_shuffle(order, count, "the epoch"):
-            return found
-    return []
+    """Check the order in which all ranks deliver in turn, without what it is filled up with."""
+    order = find_indices(known, _interleave(ranks))
+    return check_shuffle(order[order != UNKNOWN][: len(known)], len(known), "the epoch")
 
 
 def _interleave(ranks: Sequence[Ints]) -> Ints:

@@ -30,6 +30,8 @@ def list_codes(found: Sequence[Finding]) -> list[str]:
         (RANDOM[:900], 1000, ["rank-missing"]),
         ([*RANDOM, RANDOM[0]], 1000, ["rank-overlap"]),
         (RANDOM + 1, 1000, ["item-unknown", "rank-missing"]),
+        ([*RANDOM[1:], -5], 1000, ["item-unknown", "rank-missing"]),
+        ([*RANDOM, -1, -1], 1000, []),  # padded slots
         (np.arange(1000), 1000, ["not-shuffled"]),
         (np.arange(1000)[::-1], 1000, ["weak-shuffle"]),
         (OTHER, OTHER, ["not-shuffled"]),  # the data set's own order need not ascend
@@ -41,6 +43,12 @@ def test_one_run_by_its_ids(ids: Any, dataset: Any, codes: list[str]) -> None:
     assert list_codes(audit_ids(np.asarray(ids, np.int64), dataset)) == codes
 
 
+@pytest.mark.parametrize(("n", "level"), [(1000, "error"), (10, "error"), (9, "warning")])
+def test_the_own_order_is_an_error_where_it_is_improbable(n: int, level: str) -> None:
+    (found,) = audit_ids(np.arange(n), np.int64(n))
+    assert (found.level, found.code) == (level, "not-shuffled")
+
+
 def test_a_run_that_need_not_be_shuffled_may_be_in_order() -> None:
     assert audit_ids(np.arange(1000), 1000, shuffled=False) == []
 
@@ -49,6 +57,13 @@ def test_a_run_that_need_not_be_shuffled_may_be_in_order() -> None:
 def test_ids_are_integers(ids: Any) -> None:
     with pytest.raises(ValueError, match="ids must be a vector of integers, obtained"):
         audit_ids(ids, 2)
+
+
+def test_what_cannot_be_audited_is_rejected() -> None:
+    with pytest.raises(ValueError, match="the ids of the data set must be unique"):
+        audit_ids([1, 2], [1, 1])
+    with pytest.raises(ValueError, match="there must be one rank at least"):
+        audit_ranks([], 2)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +108,7 @@ RANKS = {
         ["rank-overlap", "rank-missing"],
     ),
     "never shuffled": (deal(np.arange(1000), 4), "fill", ["not-shuffled"]),
+    "never shuffled, filled up": (deal([*range(1000), 0, 1], 3), "fill", ["not-shuffled"]),
     "each has one part, in order": (np.split(np.arange(1000), 4), "fill", ["weak-shuffle"]),
     "each shuffles one part": (
         [RANDOM[RANDOM < 500], RANDOM[RANDOM >= 500]],

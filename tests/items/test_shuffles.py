@@ -156,6 +156,10 @@ def test_the_same_is_found_between_two_orders_of_any_ids() -> None:
     assert find_likeness(chunks) == []
 
 
+def test_equal_orders_give_nothing() -> None:
+    assert find_likeness(np.arange(100)) == find_likeness(RANDOM, RANDOM) == []
+
+
 def test_sums_do_not_depend_on_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = _Sums.of(RANDOM)
     steps = np.diff(RANDOM)
