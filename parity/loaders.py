@@ -104,15 +104,22 @@ def audit_ranks(
     if not isinstance(ranks, Mapping):
         ranks = {f"rank {rank}": ids for rank, ids in enumerate(ranks)}
     shares = {name: Share(ids=_read_ids(ids)) for name, ids in ranks.items()}
-    known = np.arange(dataset) if isinstance(dataset, (int, np.integer)) else _read_ids(dataset)
-    if len(sort_distinct(known)) < len(known):
-        raise ValueError("the ids of the data set must be unique")
+    known = _list_items(dataset)
     report(f"count the items of {len(shares)} ranks")
     found = check_ranks(shares, known, shortfall)
     if shuffled:
         report("measure the shuffle")
         found += _check_order([share.ids for share in shares.values()], known)
     return found
+
+
+def _list_items(dataset: int | ArrayLike) -> Ints:
+    if isinstance(dataset, (int, np.integer)):
+        return np.arange(dataset)
+    known = _read_ids(dataset)
+    if len(sort_distinct(known)) < len(known):
+        raise ValueError("the ids of the data set must be unique")
+    return known
 
 
 def _read_ids(ids: ArrayLike) -> Ints:
@@ -126,7 +133,8 @@ def _read_ids(ids: ArrayLike) -> Ints:
 def _check_order(ranks: Sequence[Ints], known: Ints) -> list[Finding]:
     """Check the order in which all ranks deliver in turn, without what it is filled up with."""
     order = find_indices(known, _interleave(ranks))
-    return check_shuffle(order[order != UNKNOWN][: len(known)], len(known), "the epoch")
+    order = order[order != UNKNOWN][: len(known)]
+    return check_shuffle(order, len(known), "the epoch")
 
 
 def _interleave(ranks: Sequence[Ints]) -> Ints:

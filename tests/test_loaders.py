@@ -59,6 +59,24 @@ def test_ids_are_integers(ids: Any) -> None:
         audit_ids(ids, 2)
 
 
+def test_an_unknown_id_is_named_with_its_rank_and_position() -> None:
+    first, second = [0, 9, 2, 8], [1, 3, 7, 4]
+    found = audit_ranks([first, second], 6, shuffled=False)
+    assert [finding.code for finding in found] == ["item-unknown", "rank-missing"]
+    assert found[0].message.startswith("3 rows are not items of the data set; first: rank 0 ")
+    assert [found[0].message.split(": ")[1], *found[0].details] == [
+        "rank 0 position 1 has id 9, which the data set does not have",
+        "rank 0 position 3 has id 8, which the data set does not have",
+        "rank 1 position 2 has id 7, which the data set does not have",
+    ]
+
+
+def test_an_item_that_is_always_delivered_is_named_a_few_times() -> None:
+    (found, _) = audit_ranks([[0] * 1000, [0] * 1000], 2, shuffled=False)
+    assert found.message.startswith("item 0 was delivered 2,000 times, expected at most 1: rank 0 ")
+    assert found.message.endswith(" and 1,995 more")
+
+
 def test_what_cannot_be_audited_is_rejected() -> None:
     with pytest.raises(ValueError, match="the ids of the data set must be unique"):
         audit_ids([1, 2], [1, 1])

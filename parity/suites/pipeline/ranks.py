@@ -17,7 +17,7 @@ from parity.items.checks import Ints, locate_row
 from parity.items.matching import UNKNOWN
 from parity.items.records import PADDING_ID, Shortfall
 from parity.results import Finding
-from parity.suites.messages import format_list, format_number, report_each, report_error
+from parity.suites.messages import EXAMPLES, format_list, format_number, report_each, report_error
 from parity.suites.pipeline.runs import find_indices
 from parity.text import format_count
 
@@ -112,14 +112,22 @@ def _check_counts(shares: Shares) -> list[Finding]:
 
 
 def _check_unknown(shares: Shares, indices: Mapping[str, Ints]) -> list[Finding]:
-    lines = [
-        f"{name} {share.format_position(slot)} has id {format_number(share.ids[slot])}, which the "
-        "data set does not have"
+    slots = {
+        name: np.flatnonzero((indices[name] == UNKNOWN) & (share.ids != PADDING_ID))
         for name, share in shares.items()
-        for slot in np.flatnonzero((indices[name] == UNKNOWN) & (share.ids != PADDING_ID)).tolist()
-    ]
+    }
+    ends = np.cumsum([len(each) for each in slots.values()])
+
+    def describe(number: int) -> str:
+        name, share = [*shares.items()][int(np.searchsorted(ends, number, "right"))]
+        slot = int(slots[name][number - ends[[*shares].index(name)]])  # from its end
+        return (
+            f"{name} {share.format_position(slot)} has id {format_number(share.ids[slot])}, which "
+            "the data set does not have"
+        )
+
     text = "rows are not items of the data set"
-    return report_each("item-unknown", np.arange(len(lines)), lines.__getitem__, text)
+    return report_each("item-unknown", np.arange(ends[-1]), describe, text)
 
 
 def _check_overlap(
@@ -129,11 +137,11 @@ def _check_overlap(
         places = [
             f"{name} {share.format_position(slot)}"
             for name, share in shares.items()
-            for slot in np.flatnonzero(indices[name] == item).tolist()
+            for slot in np.flatnonzero(indices[name] == item)[:EXAMPLES].tolist()
         ]
         return (
             f"item {ids[item]} was delivered {format_count(counts[item], 'times')}, expected at "
-            f"most {most[item]:,}: {format_list(places)}"
+            f"most {most[item]:,}: {format_list(places, counts[item])}"
         )
 
     wrong = np.flatnonzero(counts > most)
