@@ -14,7 +14,7 @@ from parity.lab.fuzz.mutant import Edit, Mutant
 from parity.lab.fuzz.trial import Trial
 
 #: Limits: rounds, and mutants of a finding in a round. A program that hangs costs its whole time.
-ROUNDS, MUTANTS, MUTANTS_IF_HUNG = 12, 8, 2
+ROUNDS, MUTANTS, MUTANTS_IF_HUNG = 8, 6, 2
 
 Try = Callable[[Sequence[Mutant]], list[Trial]]
 

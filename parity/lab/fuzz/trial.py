@@ -35,14 +35,19 @@ from parity.verify.prepare import PreparedBundle, build_options, read_cases
 #: The readers of each format; torch without `weights_only` would run what a pickle names.
 READERS = {"pth": ("torch",), "safetensors": ("safetensors",), "gguf": ("gguf-py",)}
 #: Beginnings of rejections that say nothing of the file: torch's `weights_only` knows few opcodes
-#: and globals, and gguf-py no version 1.
-_OWN_LIMITS = ("UnpicklingError: ", "ValueError: Sorry, file appears to be version 1 ")
+#: and globals, and gguf-py no version 1 and no empty tensor of blocks.
+_OWN_LIMITS = (
+    "UnpicklingError: ",
+    "ValueError: Sorry, file appears to be version 1 ",
+    "ValueError: cannot reshape array of size 0 into shape ",
+)
 #: Words that are findings whatever the readers do.
 ENDS = ("crashed", "panicked", "out-of-memory", "hung")
 #: Rounding of decoders, which may multiply in another order: relative to an element, and to the
 #: largest one, from which an offset may have been subtracted.
 _RTOL, _ATOL = 4e-6, 1e-6
 _REFERENCE = "reference.safetensors"
+_WORDS = 5  # Of a rejection: bytes of the file may follow them
 _CONTROL = "control"
 _CODE = re.compile(r"\[([a-z-]+)\]")
 _REGISTRY = re.compile(r".*/(?:registry/src|checkouts)/[^/]+/")
@@ -78,7 +83,7 @@ class Trial:
         Numbers and quoted texts, which differ between mutants of one fault, are left out.
         """
         if self.word == "accepted":
-            return _normalize(self.reason)
+            return " ".join(_normalize(self.reason).split()[:_WORDS])
         if self.word in ("wrong", "partial"):
             codes = _CODE.findall(self.result.findings[0].message)
             return codes[-1] if codes else ""
