@@ -28,6 +28,7 @@ from parity.text import align_columns, format_count, sanitize_message
 from parity.verify import execute
 from parity.verify.options import VerifyOptions, declare, declare_flag
 from parity.verify.prepare import PreparationError, PreparedBundle, prepare_bundle
+from parity.verify.selection import is_selected
 from parity.verify.store_guard import StoreGuard
 
 #: Maximum number of printed elements.
@@ -91,7 +92,11 @@ def find_case(options: VerifyOptions, console: RunConsole) -> tuple[PreparedBund
         prepared = prepare_bundle(bundle, options, console, None)
         if isinstance(prepared, PreparationError):
             raise prepared.error
-        found += [(prepared, case) for case in prepared.cases]
+        found += [
+            (prepared, case)
+            for case in prepared.cases
+            if is_selected(options.cases, bundle.id, case.id)
+        ]
     if len(found) != 1:
         names = ", ".join(f"{prepared.bundle.id}/{case.id}" for prepared, case in found[:10])
         what = f"selects {names}; name one" if found else "selects no case of the lockfile"
@@ -111,17 +116,19 @@ def make_dump(
     if options.dumps is not None:
         port = {"dumps": display_path(options.dumps)}
         return load_dump(options.dumps, prepared.bundle.id, case.id), port
-    made: list[DumpResult] = []
+    made: dict[str, DumpResult] = {}
     context = execute.RunContext(
         options=options, console=console, outputs=folder.resolve(), deadline=None
     )
     guard = StoreGuard([prepared])
-    port, _ = execute.run_dumps(prepared, lambda _case, one: made.append(one), context, {})
+    port, _ = execute.run_dumps(
+        prepared, lambda one, run: made.setdefault(one.id, run), context, {}
+    )
     for change in guard.find_changes(options.lockfile.resolve().parent).values():
         raise IntegrityError(Problem(change.code, change.message))
     if not made:
         raise DumpError(Problem("dump-empty", f"{case.id} was not run"))
-    return made[0], port
+    return made[case.id], port
 
 
 def format_view(

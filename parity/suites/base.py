@@ -121,7 +121,14 @@ class Suite:
         Callable[[Mapping[str, tuple[Case, Dump | None]]], Mapping[str, tuple[Finding, ...]]] | None
     ) = None
 
-    def list_args(self, values: Collection[str]) -> tuple[str, ...]:
-        """Return the arguments of a case that has ``values`` for these placeholders."""
+    def list_args(
+        self, values: Collection[str], stated: Sequence[str] | None = None
+    ) -> tuple[str, ...]:
+        """Return the arguments of a case that has ``values`` for these placeholders.
+
+        They are the suite's, or those ``stated`` with the suite's in place of ``{args}``.
+        """
         pairs = zip(self.args[::2], self.args[1::2], strict=True)
-        return tuple(word for pair in pairs if pair[1][1:-1] in values for word in pair)
+        own = tuple(word for pair in pairs if pair[1][1:-1] in values for word in pair)
+        parts = (own if arg == "{args}" else (arg,) for arg in stated or ())
+        return own if stated is None else tuple(word for part in parts for word in part)

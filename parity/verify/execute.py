@@ -196,10 +196,8 @@ def _build_job(
         values["save_state"] = str(folder / STATE_FILE)
     if case.load_from:
         values["load_state"] = str(state_dir / STATE_FILE)
-    own = prepared.suite.list_args(values)
-    args = own if dump.args is None else dump.args
-    args = args if dump.command is None else dump.command[1:]
-    args = tuple(word for arg in args for word in (own if arg == "{args}" else (arg,)))
+    stated = dump.args if dump.command is None else dump.command[1:]
+    args = prepared.suite.list_args(values, stated)
     uses_files = any("{files_dir}" in text for text in (*args, *dump.run_env.values()))
     variables = expand_placeholders(list(dump.run_env.values()), values, where)
     return Job(

@@ -14,6 +14,7 @@ from pathlib import Path
 from parity.lockfile import Dump
 from parity.port.cargo.manifests import Package, list_packages
 from parity.port.cargo.sources import MAX_FILE, copy_sources, find_subject
+from parity.port.dump_folder import STATE_FILE
 from parity.port.run import expand_placeholders
 from parity.suites.base import Case
 from parity.verify.prepare import PreparedBundle
@@ -38,17 +39,24 @@ class StandaloneProgram:
         """Name of the cargo example; empty for a command."""
         return self._expand([self.dump.example or ""])[0]
 
-    def _expand(self, args: Sequence[str]) -> list[str]:
+    @cached_property
+    def values(self) -> dict[str, str]:
+        """Values of the placeholders; paths are below the folder in which the program runs."""
         folder = "." if self.checkpoint else "case"
-        overrides = {
+        return {
+            **self.case.placeholders,
             **({"checkpoint": self.checkpoint} if self.checkpoint else {}),
+            **({"save_state": f"obtained-again/{STATE_FILE}"} if self.case.saves else {}),
+            **({"load_state": STATE_FILE} if self.case.load_from else {}),
             "fixture_dir": folder,
             "output_dir": "obtained-again",
             "bundle_dir": folder,
             "case": self.case.id,
             "files_dir": "files",
         }
-        return list(expand_placeholders(args, {**self.case.placeholders, **overrides}))
+
+    def _expand(self, args: Sequence[str]) -> list[str]:
+        return list(expand_placeholders(args, self.values))
 
     @cached_property
     def package(self) -> Package | None:
@@ -79,12 +87,12 @@ class StandaloneProgram:
     def copy(self, draft: Path) -> list[str]:
         """Copy the program's source into ``draft``, and return the commands that run it there."""
         dump = self.dump
-        own = self.prepared.suite.args if dump.args is None else dump.args
-        args = self._expand(list(dump.command or own))
+        stated = self.prepared.suite.list_args(self.values, dump.command or dump.args)
+        args = self._expand(stated)
         variables = zip(dump.run_env, self._expand(list(dump.run_env.values())), strict=True)
         runner = ["env", *(f"{name}={value}" for name, value in variables)] if dump.run_env else []
         if dump.command is not None:
-            return [shlex.join([*runner, *self._copy_command(args, draft / "program")])]
+            return [shlex.join([*runner, *self._copy_command(stated, args, draft / "program")])]
         words = ["--profile", dump.profile, "--example", self.example]
         words += ["--features", ",".join(dump.features)] if dump.features else []
         if dump.crate:
@@ -105,10 +113,10 @@ class StandaloneProgram:
             words = ["--config", f'target."cfg(all())".runner = {json.dumps(runner)}', *words]
         return [shlex.join(["cargo", "run", *words, "--", *args])]
 
-    def _copy_command(self, args: list[str], target: Path) -> Iterator[str]:
+    def _copy_command(self, stated: Sequence[str], args: list[str], target: Path) -> Iterator[str]:
         """Copy the files of the repo that a command names, and yield its words with their paths."""
         repo = self.repo.resolve()
-        for typed, word in zip(self.dump.command or (), args, strict=True):
+        for typed, word in zip(stated, args, strict=True):
             file = Path(os.path.normpath(repo / self.dump.cwd / word))
             is_own = typed == word and file.is_file() and file.is_relative_to(repo)
             if not is_own:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from parity.__main__ import run_command_line
 from parity.lab.pins import packing
 from parity.lab.pins.loader_scale import _load, _reject, _save
 from parity.lab.pins.pipeline import RunSettings, _build_case_files
@@ -127,6 +129,18 @@ def test_dumps_made_before_are_compared_and_the_rest_is_a_notice(tmp_path: Path)
     ran = verify(tmp_path, dumps=tmp_path / "dumps", globs=("sequential-load-b",))
     assert (ran.code, set(ran.cases)) == (0, {"sequential-load-b"})
     assert "state-unproven" in list_codes(ran, "notice")["sequential-load-b"]
+
+
+def test_a_run_that_loads_is_reproduced_with_its_state(tmp_path: Path) -> None:
+    assert verify(tmp_path).code == 0
+    out = tmp_path / "out"
+    words = ["--repo", str(tmp_path), "--out", str(out), "zoo/sequential-load-a"]
+    assert run_command_line(["reproduce", *words]) == 0
+    assert (out / "state").read_bytes() == b"1 1"
+    subprocess.run(["sh", "run.sh"], cwd=out, check=True)
+    for name in ("batch_0001.bin", "batch_0002.bin"):
+        again = (out / "obtained-again" / name).read_bytes()
+        assert again == (out / "obtained" / name).read_bytes()
 
 
 BROKEN = {
