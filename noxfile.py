@@ -301,6 +301,21 @@ def traces(session: nox.Session) -> None:
         session.run("python", "-m", "parity", "verify", *args, *report, *own)
 
 
+@nox.session
+def writers(session: nox.Session) -> None:
+    """Run a published port's writers, candle-core's, over `writer-parity-v1`.
+
+    Needs the Rust registry; other arguments go to `parity verify`.
+    """
+    session.install(*RUNTIME)
+    # Builds are shared with the session `zoo`.
+    cache = Path(os.environ.get("PARITY_CACHE_DIR") or HERE / ".nox")
+    session.env.setdefault("CARGO_TARGET_DIR", str(cache / "zoo-target"))
+    args = ("--lockfile", "tests/ports/writers/candle.lock.yaml")
+    report = ("--report-dir", "parity-report/writers/candle")
+    session.run("python", "-m", "parity", "verify", *args, *report, *session.posargs)
+
+
 #: Folder of the op zoo's reports, and of its ports: a lockfile each, NAME.lock.yaml.
 OPS_REPORTS = "parity-report/ops"
 OPS = Path("tests/ports/ops")

@@ -53,7 +53,11 @@ def _read_npy(path: Path) -> WrittenFile:
         "has its keys in another than the alphabetic order": keys != sorted(keys),
         "is of version 2.0 without a need": head[6] > 1 and len(head) < _LONG,
     }
-    broken = [f"its header {rule} (NEP 1)" for rule, is_broken in rules.items() if is_broken]
+    broken = [
+        f"its header {rule} (numpy.lib.format, version 1.0)"
+        for rule, is_broken in rules.items()
+        if is_broken
+    ]
     return WrittenFile({path.stem: tensor}, broken=broken)
 
 

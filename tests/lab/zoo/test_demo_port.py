@@ -46,6 +46,13 @@ def test_claimed_operators_are_right(tmp_path: Path) -> None:
     assert len(claimed) > 150
 
 
+def test_written_files_are_right(tmp_path: Path) -> None:
+    cases = run_port(tmp_path, "writer-parity-v1")
+    assert {case["outcome"] for case in cases.values()} == {"right"}
+    assert len({case["group"] for case in cases.values()}) == 4
+    assert len(cases) == 97
+
+
 def test_every_case_is_right_or_rejected(report: dict[str, dict[str, object]]) -> None:
     outcomes = {case["outcome"] for case in report.values()}
     assert outcomes == {"right", "refused", None}

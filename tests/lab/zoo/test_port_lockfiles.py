@@ -18,7 +18,11 @@ from parity.verify.selection import select_claimed
 ROOT = Path(__file__).parents[3]
 PORTS = ROOT / "tests" / "ports"
 #: Folders of ports, by the bundle that they are run over.
-FOLDERS = {"checkpoint-zoo-v1": PORTS / "zoo", "op-zoo-v1": PORTS / "ops"}
+FOLDERS = {
+    "checkpoint-zoo-v1": PORTS / "zoo",
+    "op-zoo-v1": PORTS / "ops",
+    "writer-parity-v1": PORTS / "writers",
+}
 LOCKFILES = [
     (bundle, path)
     for bundle, folder in FOLDERS.items()

@@ -1,1 +1,0 @@
-//! A dump program; see `examples`.
