@@ -191,7 +191,7 @@ def _view_pth(content: bytes) -> View:
         if last.endswith(".pkl"):
             fields += _list_opcodes(raw, part, 0)
         else:
-            what = last if last in ("version", "byteorder") else "storage"
+            what = "storage" if "/data/" in name else last
             fields.append(Field(part, 0, len(raw), "bytes", what))
 
     def join(changed: Sequence[bytes]) -> bytes:

@@ -13,6 +13,9 @@ from parity.lab.fuzz.mutant import Base, Edit, Mutant, View
 from parity.lab.fuzz.views import make_base
 from parity.lab.readers.libraries import READERS
 
+#: Cases are built by torch, whose import may start programs.
+pytestmark = pytest.mark.process
+
 _IDS = ("pth-y-transposed", "pth-y-legacy-views", "safetensors-y-metadata", "gguf-y-q4-0")
 _BAD = ("safetensors-n-length-2-63", "gguf-n-version-4", "pth-n-empty-zip")
 CASES = {case.id: case for case in zoo.CASES}
