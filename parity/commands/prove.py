@@ -71,7 +71,7 @@ def _write_all(prepared: PreparedBundle, folder: Path) -> dict[str, tuple[Case, 
     dumps = {}
     for case in prepared.all_cases:
         place = folder / case.id
-        place.mkdir()
+        place.mkdir(parents=True)
         resolve_hook(prepared.suite.right_dump)(case, place)
         dumps[case.id] = (case, None if case.expect == "refuse" else Dump(folder=place))
     return dumps

@@ -98,7 +98,7 @@ def meta_edited(path: Path, change: Callable[[Any], object]) -> None:
     "name",
     [
         *(*SUITES, "serialize-upstream-v1", "checkpoint-zoo-v1", "model-traces-v1"),
-        "writer-parity-v1",
+        pytest.param("writer-parity-v1", marks=[pytest.mark.process, pytest.mark.slow]),
     ],
 )
 def test_our_own_bundles_pass(unpacked: Callable[[str], Path], name: str) -> None:
