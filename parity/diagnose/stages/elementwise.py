@@ -185,6 +185,10 @@ CHANGES: dict[str, Function] = {
     "ones": np.ones_like,
     "zeros": np.zeros_like,
     "reversed": np.flip,
+    "twice": lambda one: 2 * one,
+    "half": lambda one: one / 2,
+    "tenfold": lambda one: 10 * one,
+    "tenth": lambda one: one / 10,
     "trailing": lambda one: one[..., None],
     "turned": np.matrix_transpose,
 }

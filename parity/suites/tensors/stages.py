@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from parity.results import Finding
+from parity.suites.diagnosis import add_tensor_cause
 from parity.suites.messages import EXAMPLES, format_list, report_error
 from parity.suites.tensors.error_drift import report_drift
 from parity.suites.tensors.growth import format_seen, measure_growth
@@ -131,6 +132,14 @@ def judge_stages(
         and not (one.code == "optional-missing" and stages.keys() >= set(absent))
     ]
     find_cause = make_cause_finder(detail, expected, obtained)
+
+    def explain_values(finding: Finding) -> Finding:
+        name = finding.tensor or ""
+        pair, bounds = (expected[name], obtained[name]), results.compared.get(name, {})
+        more: Any = {"locate": dict, "others": expected}
+        found = add_tensor_cause(finding, *pair, bounds.get("bounds", {}), **more)
+        return finding if found.measures.get("cause_code") == "no-simple-cause" else found
+
     if set(results.stored) <= set(detail.outputs):
         return replace(outcome, findings=(*_explain_outputs(results, find_cause), *others))
     measures = measure_growth(results, detail.outputs)
@@ -148,6 +157,7 @@ def judge_stages(
                 "" if at or not is_partial else f"; {format_seen(measures)}",
                 is_only=len(groups) == 1,
                 find_cause=find_cause if at < _MAX_CAUSES else None,
+                explain_values=explain_values,
             )
         ),
         *_report_later(results, {name for group in groups for name in group}),
@@ -178,8 +188,9 @@ def _report_first(
     *,
     is_only: bool,
     find_cause: Callable[[str, list[str]], StageCause] | None,
+    explain_values: Callable[[Finding], Finding],
 ) -> list[Finding]:
-    """Report a stage that diverges first, with its cause, then its values.
+    """Report a stage that diverges first, with its cause; its values have one where it has none.
 
     ``description`` says of a step of training what it is, ``""`` for other stages; ``remark`` ends
     the message.
@@ -199,7 +210,8 @@ def _report_first(
     headline = report_error("first-divergence", message, tensor=name, measures={"stage": place})
     if find_cause is not None and stage.kind:
         headline = add_cause(headline, find_cause(name, [*unseen, *moved]))
-    return [headline, *results.errors[name]]
+    is_open = find_cause is not None and not headline.cause
+    return [headline, *(explain_values(one) if is_open else one for one in results.errors[name])]
 
 
 def _format_stretches(names: list[str], stored: list[str]) -> str:
