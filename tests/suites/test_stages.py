@@ -281,6 +281,25 @@ def test_search_among_unseen_stages_is_bounded_and_begins_at_the_nearest(
     assert first.message.endswith(end or "seen")
 
 
+@pytest.mark.parametrize(("share", "off", "is_named"), [
+    (2e-3, 5e-3, True), (1e-6, 5e-3, False), (1.0, 2e-2, False)])  # fmt: skip
+def test_way_in_an_unseen_stage_may_leave_the_rounding_of_stages_between(
+    tmp_path: Path, share: float, off: float, is_named: bool
+) -> None:
+    """Shares are of the difference that the wrong way makes."""
+    right, wrong = (run_stages(each)["out/linear"] for each in ({}, {"gelu": {"form": "tanh"}}))
+    difference = np.abs(wrong - right).max()
+    roundings = {"gelu": share * difference}
+    stages = [{**row, "rounding": float(roundings.get(row["name"], 1e-9))} for row in STAGES]
+    tree = write_bundle(tmp_path / "tree", stages=stages, tolerance={"atol": 1e-6})
+    (case,) = suite.read_cases(tree, {})
+    wrong[0, 0] += off * difference
+    side = run_stages()["side"]
+    dump = Dump(folder=write_dump(tmp_path / "dump", {"out/linear": wrong, "side": side}))
+    first = suite.verify(case, dump, case.tolerances).findings[0]
+    assert ("its tanh form" in str(first.cause)) == is_named
+
+
 def test_trace_that_does_not_show_a_mistake_says_so_where_all_is_right(tmp_path: Path) -> None:
     tree = write_bundle(tmp_path / "tree", words={"not_visible": "gelu: its tanh form"})
     (case,) = suite.read_cases(tree, {})

@@ -135,6 +135,7 @@ class Trace:
         alike = [[one for one in chosen if operators[one] == each] for each in ways]
         alike = [each for each in alike if len(each) > 1]
         alike.sort(key=lambda each: len(ways[operators[each[0]]]) / len(each))
+        rounding = max(self.stages[one].rounding for one in (*unseen, name))
         errors: list[TraceError] = []
         causes: list[StageCause] = []
         missed: tuple[str, ...] = ()
@@ -143,7 +144,8 @@ class Trace:
             for group in groups:
                 try:
                     if work.left >= 0:
-                        causes.append(self._find_hidden_ways(name, group, obtained, tried, work))
+                        cause = self._find_hidden_ways(name, group, obtained, tried, work, rounding)
+                        causes.append(cause)
                 except TraceError as error:
                     errors.append(error)
                 if work.left < 0 and len(group) == 1:
@@ -163,10 +165,12 @@ class Trace:
         obtained: Array,
         tried: list[tuple[str, float]],
         work: Work,
+        rounding: float,
     ) -> StageCause:
         """Compute unseen stages in each wrong way, all in the same, and from them the seen one.
 
-        Unseen stages that they do not feed are the reference's.
+        Unseen stages that they do not feed are the reference's. A way may leave what ``rounding``,
+        the largest of a stage between, makes up, but no more than a hundredth of the difference.
         """
         later = self._list_later(hidden[0])
 
@@ -181,6 +185,8 @@ class Trace:
         arguments = Values(self, (self.obtained, self.expected)).collect(first)
         difference = measure_distance(right, obtained)
         limit = find_limit(difference, self.stages[name].rounding, right)
+        if limit:
+            limit = max(limit, min(find_limit(0.0, rounding, right), difference / 100))
         places = first.name + (f" and {len(rest)} more of its kind" if rest else "")
         ways, best = [], np.inf
         dtype = getattr(self.expected(first.name), "dtype", np.float64)
