@@ -279,7 +279,13 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session
 def loaders(session: nox.Session) -> None:
-    """Audit published loaders of Python, and check docs/loaders.md; `-- --write` renews it."""
+    """Audit published loaders, and check docs/loaders.md against them; `-- --write` renews it.
+
+    Needs the Rust registry.
+    """
+    # Builds are shared with the session `zoo`.
+    cache = Path(os.environ.get("PARITY_CACHE_DIR") or HERE / ".nox")
+    session.env.setdefault("CARGO_TARGET_DIR", str(cache / "zoo-target"))
     session.install(*RUNTIME, "torch", "torchdata", "datasets", "grain", "webdataset")
     session.run("python", "tests/ports/loaders/measure.py", *session.posargs)
 

@@ -1,7 +1,8 @@
 """Audit published loaders of Python, and write what they do as a table of docs/loaders.md.
 
 ``python measure.py [--write]`` runs every row below; without ``--write`` it ends with 1 where the
-page has another table. Needs torch, torchdata, datasets, grain and webdataset.
+page has another table. Needs torch, torchdata, datasets, grain and webdataset,
+and cargo for the crates.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import io
 import itertools
 import json
 import logging
-import multiprocessing
 import os
+import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -602,6 +604,41 @@ def _() -> Found:
     return audit_epochs(orders)
 
 
+# --- crates ------------------------------------------------------------------------------------
+
+HERE = Path(__file__).parent
+#: Crates by library: their folders have the version of the crate that they use.
+CRATES = {"ai-dataloader": HERE / "ai-dataloader"}
+
+
+def run_crate(library: str, *words: object) -> list[list[int]]:
+    """Return the batches that a crate's program prints."""
+    args = ["cargo", "run", "--release", "--quiet", "--", *map(str, words)]
+    done = subprocess.run(args, cwd=CRATES[library], check=True, stdout=subprocess.PIPE)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+for _kind in ("indexable", "iterable"):
+    add("ai-dataloader", f"{_kind}, `shuffle()`", "items and shuffle")(
+        lambda kind=_kind: audit_ids(
+            list_ids(run_crate("ai-dataloader", ITEMS, BATCH, kind, "keep")), ITEMS
+        )
+    )
+
+
+@add("ai-dataloader", "indexable, `shuffle()`, which takes no seed, two runs", "the same order")
+def _() -> Found:
+    runs = [run_of(run_crate("ai-dataloader", ITEMS, BATCH, "indexable", "keep")) for _ in range(2)]
+    found = check_repeated(runs[0], runs[1], "the first run")
+    return "`not-repeated`" if found else []  # the message differs each time
+
+
+@add("ai-dataloader", "indexable, `drop_last()`, 999 items", "sizes of batches")
+def _() -> Found:
+    sizes = {len(batch) for batch in run_crate("ai-dataloader", 999, BATCH, "indexable", "drop")}
+    return [] if sizes == {BATCH} else f"sizes {sorted(sizes)}"
+
+
 # --- the table --------------------------------------------------------------------------------
 
 
@@ -621,11 +658,15 @@ def shorten(text: str) -> str:
     return text.replace("|", "\\|")[:300]
 
 
+def find_version(library: str) -> str:
+    if library not in CRATES:
+        return importlib.metadata.version(library.lower())
+    text = (CRATES[library] / "Cargo.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)["package"]["version"]
+
+
 def write_table() -> str:
-    versions = {
-        name: importlib.metadata.version(name.lower())
-        for name in dict.fromkeys(row.library for row in ROWS)
-    }
+    versions = {name: find_version(name) for name in dict.fromkeys(row.library for row in ROWS)}
     lines = ["| library | set-up | what is checked | result |", "|---|---|---|---|"]
     for row in ROWS:
         result = describe(row.run())
