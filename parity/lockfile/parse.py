@@ -10,7 +10,7 @@ from pathlib import Path
 
 from parity.bundle.tolerances import MAX_TOLERANCE, MEASURES, TOLERANCES
 from parity.bundle.yaml_nodes import MAX_TEXT, compose
-from parity.bundle.yaml_reader import Reader, YamlItem, describe, make_string_reader
+from parity.bundle.yaml_reader import Reader, YamlItem, describe
 from parity.errors import ConfigError, Location, Problem
 from parity.lockfile.contents import Bundle, Dump, ExtraFile, Lockfile, read_locked
 from parity.lockfile.dump_settings import read_dumps
@@ -241,7 +241,7 @@ BUNDLE_KEYS: dict[str, Reader] = {
     "why": YamlItem.read_string,
     "source": _read_source,
     "mirrors": lambda item: item.read_list(_read_mirror),
-    "suite": make_string_reader("|".join(SUITES), f"one of {', '.join(SUITES)}"),
+    "suite": lambda item: item.read_string("|".join(SUITES), f"one of {', '.join(SUITES)}"),
     "manifest": _read_manifest,
     "cases": _read_claims,
     "extra-files": _read_extra_files,
