@@ -8,24 +8,17 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from parity.bundle.layout import DAMAGES, list_parts
+from parity.bundle.layout import list_parts
 from parity.checkpoints.hexdump import find_spans, format_hex
 from parity.commands import show
 from parity.errors import ConfigError, ParityError, Problem
 from parity.port import output
-from parity.port.dump_folder import (
-    MAX_STATE,
-    STATE_FILE,
-    DumpFileError,
-    open_temporary_folder,
-    read_file,
-)
+from parity.port.dump_folder import open_temporary_folder
 from parity.port.run import DumpResult
 from parity.reports import reproduction
 from parity.reports.console import RunConsole
@@ -140,11 +133,6 @@ def write_draft(draft: Path, case_run: CaseRun, repo: Path, repeat: str) -> tupl
     extra_files = list(_copy_extra_files(draft / "files", prepared))
     _copy_reference(draft, prepared, case)
     _copy_dump(dump_run.folder, draft / "obtained")
-    if case.load_from:
-        state = dump_run.folder.with_name(case.load_from) / STATE_FILE
-        with suppress(DumpFileError):  # the run that saves it may have failed
-            data = DAMAGES.get(case.damage, bytes)(read_file(state, MAX_STATE))
-            (draft / STATE_FILE).write_bytes(data)
     values = list(_format_values(prepared, case, dump_run, case_run.result))
     _write_lines(draft / "values.txt", values)
     call = list(_format_call(case)) if packed is None else []
@@ -154,7 +142,7 @@ def write_draft(draft: Path, case_run: CaseRun, repo: Path, repeat: str) -> tupl
     if packed:
         _write_lines(draft / "bytes.txt", format_hex(data[:_MAX_FILE_BYTES]))
     program = StandaloneProgram(prepared, case, repo, packed.name if packed else "")
-    commands = [*program.format_exports(), *program.copy(draft)]
+    commands = [*program.format_exports(), *program.copy(draft, dump_run.folder)]
     start = ["#!/bin/sh", "set -eu", 'cd "$(dirname "$0")"', "mkdir -p obtained-again"]
     _write_lines(draft / "run.sh", [*start, *commands])
     contents = Reproduction(

@@ -7,14 +7,16 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from parity.bundle.layout import DAMAGES
 from parity.lockfile import Dump
 from parity.port.cargo.manifests import Package, list_packages
 from parity.port.cargo.sources import MAX_FILE, copy_sources, find_subject
-from parity.port.dump_folder import STATE_FILE
+from parity.port.dump_folder import MAX_STATE, STATE_FILE, DumpFileError, read_file
 from parity.port.run import expand_placeholders
 from parity.suites.base import Case
 from parity.verify.prepare import PreparedBundle
@@ -84,8 +86,21 @@ class StandaloneProgram:
         subject = self.dump.subject or (self.package.name if has_library else None)
         return find_subject(folder, repo / self.package.cwd, subject)
 
-    def copy(self, draft: Path) -> list[str]:
-        """Copy the program's source into ``draft``, and return the commands that run it there."""
+    def _copy_state(self, dump: Path, draft: Path) -> None:
+        """Copy into ``draft`` the state that the case loads, if any, of a run beside ``dump``."""
+        if not self.case.load_from:
+            return
+        state = dump.with_name(self.case.load_from) / STATE_FILE
+        with suppress(DumpFileError):  # the run that saves it failed
+            data = DAMAGES.get(self.case.damage, bytes)(read_file(state, MAX_STATE))
+            (draft / STATE_FILE).write_bytes(data)
+
+    def copy(self, draft: Path, obtained: Path) -> list[str]:
+        """Copy the program's source into ``draft``, and return the commands that run it there.
+
+        The state that the case loads is copied too, from beside its dump ``obtained``.
+        """
+        self._copy_state(obtained, draft)
         dump = self.dump
         stated = self.prepared.suite.list_args(self.values, dump.command or dump.args)
         args = self._expand(stated)

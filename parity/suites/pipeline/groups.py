@@ -85,12 +85,9 @@ def _make_key(case: ComparedCase, *more: Any) -> tuple[Any, ...]:
 
 def _make_rank_key(case: ComparedCase) -> Any:
     meta = case.meta
-    is_whole = meta.stop_after is None and not meta.load_from
-    return (
-        _make_key(case, meta.epoch, meta.start_batch)
-        if meta.rank is not None and is_whole
-        else None
-    )
+    if meta.rank is None or meta.stop_after is not None or meta.load_from:
+        return None
+    return _make_key(case, meta.epoch, meta.start_batch)
 
 
 def _check_ranks(members: list[ComparedCase]) -> list[Finding]:
@@ -126,31 +123,24 @@ def _fill_own_order(ranks: list[ComparedCase], ids: Ints) -> Ints | None:
     return np.resize(order, sum(map(len, runs)))
 
 
-def _make_draw_key(case: ComparedCase) -> Any:
-    has_draws = case.share is not None and case.share.draws is not None
-    return (case.meta.seed, case.meta.epoch) if has_draws else None
-
-
-def _check_draws(members: list[ComparedCase]) -> list[Finding]:
-    return check_draws({one.meta.name: one.share for one in members if one.share})
-
-
-def _make_state_key(case: ComparedCase) -> Any:
-    return None if case.state is None else _make_key(case, case.meta.rank)
-
-
 def _check_states(members: list[ComparedCase]) -> list[Finding]:
-    names = {
-        f"by {one.meta.name} before batch {one.end[1]} of epoch {one.end[0]}": one
-        for one in members
-    }
-    states = {name: one.state for name, one in names.items() if one.state is not None}
-    return check_states(states, {name: one.end for name, one in names.items()})
+    states, places = {}, {}
+    for one in members:
+        name = f"by {one.meta.name} before batch {one.end[1]} of epoch {one.end[0]}"
+        states[name], places[name] = one.state or b"", one.end
+    return check_states(states, places)
 
 
 _Check = Callable[[list[ComparedCase]], list[Finding]]
+#: Returns the key of the group that a case belongs to, or None; and checks such a group.
 _GROUPS: tuple[tuple[Callable[[ComparedCase], Any], _Check], ...] = (
     (_make_rank_key, _check_ranks),
-    (_make_draw_key, _check_draws),
-    (_make_state_key, _check_states),
+    (
+        lambda case: (case.meta.seed, case.meta.epoch) if case.meta.draws else None,
+        lambda members: check_draws({one.meta.name: one.share for one in members if one.share}),
+    ),
+    (
+        lambda case: None if case.state is None else _make_key(case, case.meta.rank),
+        _check_states,
+    ),
 )

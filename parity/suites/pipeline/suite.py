@@ -91,7 +91,7 @@ def read_cases(tree: Path, options: Mapping[str, Any]) -> tuple[Case, ...]:
 
 def _check_chain(meta: PipelineCase, metas: Mapping[str, PipelineCase]) -> None:
     """Check that each run whose state is loaded saves one, and that a first run loads none."""
-    name, reason = meta.load_from, ""
+    name, reason = meta.load_from, f"it has no end within {_MAX_LOADS} cases"
     for _ in range(_MAX_LOADS):
         if not name:
             return
@@ -99,7 +99,6 @@ def _check_chain(meta: PipelineCase, metas: Mapping[str, PipelineCase]) -> None:
             reason = f"{name!r} has no stop_after, so it saves no state"
             break
         name = metas[name].load_from
-    reason = reason or f"it has no end within {_MAX_LOADS} cases"
     message = f"the chain of load_from cannot be run: {reason}"
     raise make_suspect_error(meta.folder / "meta.json", message)
 
