@@ -112,9 +112,10 @@ def check_depth(value: Any) -> None:
     Raises:
         FormatError: It is.
     """
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        level = [child for one in level for _, child in _list_children("", one)]
+    level = [value] if isinstance(value, _CONTAINERS) else []
+    for _ in range(MAX_DEPTH):
+        inner = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [child for one in inner for child in one if isinstance(child, _CONTAINERS)]
         if not level:
             return
     raise FormatError("bad-header", f"is nested deeper than {MAX_DEPTH} levels")
@@ -169,7 +170,10 @@ def compare_documents(
             _compare_parts(result, parts, *([side.get(one) for one in parts] for side in sides))
         rules = {**rules, **dict.fromkeys(chain.from_iterable(partitions))}
     stated = [one for one, bounds in rules.items() if bounds is not None]
-    above = {one[:at] for one in stated for at, sign in enumerate(one) if sign == "/"}
+    above, with_rules = (
+        {one[:at] for one in some for at, sign in enumerate(one) if sign == "/"}
+        for some in (stated, rules)
+    )
 
     def is_ignored(pointer: str, rule: str) -> bool:
         rule = pointer if pointer in rules else rule
@@ -181,7 +185,18 @@ def compare_documents(
         if is_ignored(pointer, rule):
             continue
         rule = pointer if pointer in rules else rule
-        if isinstance(left, _CONTAINERS) and type(left) is type(right):
+        sides, bounds = (left, right), rules.get(rule)
+        bounds = EXACT if bounds is None else bounds
+        if (
+            pointer not in with_rules
+            and left
+            and all(map(is_plain_list, sides))
+            and len(left) == len(right)
+        ):
+            items = result.rules.setdefault(rule, Comparison())
+            for at in reversed(range(len(left))):
+                _add(items, f"{pointer}/{at}", left[at], right[at], bounds)
+        elif isinstance(left, _CONTAINERS) and type(left) is type(right):
             ours, theirs = dict(_list_children(pointer, left)), dict(_list_children(pointer, right))
             for found, these, others in (
                 (result.missing, ours, theirs),
@@ -190,8 +205,6 @@ def compare_documents(
                 found += [one for one in these if one not in others and not is_ignored(one, rule)]
             pending += [(one, ours[one], theirs[one], rule) for one in ours if one in theirs]
         else:
-            bounds = rules.get(rule)
-            bounds = EXACT if bounds is None else bounds
             _add(result.rules.setdefault(rule, Comparison()), pointer, left, right, bounds)
     return result
 
