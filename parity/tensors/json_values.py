@@ -185,14 +185,10 @@ def compare_documents(
         if is_ignored(pointer, rule):
             continue
         rule = pointer if pointer in rules else rule
-        sides, bounds = (left, right), rules.get(rule)
+        bounds = rules.get(rule)
         bounds = EXACT if bounds is None else bounds
-        if (
-            pointer not in with_rules
-            and left
-            and all(map(is_plain_list, sides))
-            and len(left) == len(right)
-        ):
+        is_list = pointer not in with_rules and is_plain_list(left) and is_plain_list(right)
+        if is_list and left and len(left) == len(right):
             items = result.rules.setdefault(rule, Comparison())
             for at in reversed(range(len(left))):
                 _add(items, f"{pointer}/{at}", left[at], right[at], bounds)
