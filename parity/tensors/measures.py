@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,7 @@ class Measures:
         """True where no bound is broken."""
         return self.bad == 0 and (self.cosine is None or self.cosine >= self.bounds["cosine"])
 
-    @property
+    @cached_property
     def margin(self) -> float | None:
         """Largest used share of an elementwise bound; None under exact."""
         shares = [
