@@ -28,7 +28,7 @@ def compare_call(case: TensorCase, provenance: Provenance) -> CaseFindings:
     version of torch does is a notice.
 
     Raises:
-        ValueError: The case's words are no call.
+        ValueError: The words of the case name no call.
     """
     if case.words.get("op") not in read_operators() or "args" not in case.words:
         raise ValueError(f"words: {dict(case.words)} name no operator of the op zoo, or no args")

@@ -19,7 +19,7 @@ _SHARE = 0.1  # Of a tolerance, by which two references may differ
 def round_like(values: Any, expected: ExpectedTensor) -> ExpectedTensor:
     """Round a witness's values to the dtype of torch's.
 
-    Floats that are no integers, and numbers that are no booleans, become float64.
+    Floats with a fraction, and numbers other than 0 and 1 for booleans, become float64.
     """
     array = np.asarray(values)
     if expected.dtype == "BOOL" or (array.dtype.kind == "f" and expected.dtype[0] in "IU"):

@@ -227,14 +227,14 @@ def test_every_way_can_be_seen_in_some_row() -> None:
 
 @pytest.mark.parametrize("needs", NEEDS)
 def test_data_that_show_a_way_have_what_it_needs(needs: str) -> None:
-    shown = 0
+    count = 0
     for _, kind, arguments, rounding in _ALL_ROWS:
         right, ways = _list_ways(kind, arguments, rounding)
         for way in find.read_ways().get(operators.find_operator(kind), ()):
             if way.needs == needs and any(way.text == text for _, text, _ in ways):
-                shown += 1
+                count += 1
                 assert has_data(needs, [*arguments.values(), right]), (kind, way.text)
-    assert shown or needs == "subnormal"  # a way of every operator alone
+    assert count or needs == "subnormal"  # a way of every operator alone
 
 
 @pytest.mark.parametrize(("name", "kind", "arguments", "rounding"), _ALL_ROWS, ids=_ALL_IDS)
