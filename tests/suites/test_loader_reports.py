@@ -384,7 +384,11 @@ class DrawsLost(Port):
 
 
 @pytest.mark.parametrize(
-    "wrong", [None, [], "0.5", [0.5] * 10, [0.5] * 12, ["0.5"] * 11, [10**400] * 11, [True] * 11]
+    "wrong",
+    [
+        *(None, [], "0.5", [0.5] * 10, [0.5] * 12, ["0.5"] * 11, [10**400] * 11, [True] * 11),
+        [None, *[0.5] * 11],  # eleven numbers, each one slot late
+    ],
 )
 def test_draws_that_are_no_number_for_each_slot_are_missing(
     wrong: Any, tree: Path, tmp_path: Path

@@ -86,7 +86,8 @@ def read_draws(statements: PortStatements | None, run: Run) -> NDArray[np.float6
     stated = (statements or {}).get("draws")
     given = stated if isinstance(stated, list) else []
     numbers = [one for one in given if type(one) in (int, float) and abs(one) < _MAX_DRAW]
-    return np.asarray(numbers, np.float64) if len(numbers) == len(run.id) else None
+    is_whole = len(numbers) == len(given) == len(run.id)
+    return np.asarray(numbers, np.float64) if is_whole else None
 
 
 def check_stated_draws(statements: PortStatements | None, run: Run) -> list[Finding]:
