@@ -13,6 +13,7 @@ import pytest
 from parity.lockfile import Dump
 from parity.port.cargo import sources
 from parity.port.cargo.sources import copy_sources, find_subject
+from parity.suites import find_suite
 from parity.suites.base import Case
 from parity.verify.standalone import StandaloneProgram
 
@@ -143,14 +144,16 @@ def test_without_a_lock_of_cargo_no_crate_is_known(repo: Path) -> None:
     assert find_subject(repo / "a", repo, None) == []
 
 
+PREPARED = cast("Any", SimpleNamespace(suite=find_suite("dataloader")))
+
+
 def test_no_arguments_are_not_those_of_the_suite(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = Dump(crate="a@0.1.0", example="dump", args=())
     monkeypatch.setattr(StandaloneProgram, "dump", property(lambda _: own))
-    prepared = cast("Any", SimpleNamespace(suite=SimpleNamespace(args=("of the suite",))))
-    program = StandaloneProgram(prepared, Case(id="c", folder=tmp_path), repo, "")
-    assert program.copy(tmp_path / "out")[-1] == "built/bin/dump"
+    program = StandaloneProgram(PREPARED, Case(id="c", folder=tmp_path), repo, "")
+    assert program.copy(tmp_path / "out", tmp_path)[-1] == "built/bin/dump"
 
 
 @pytest.mark.parametrize(
@@ -184,5 +187,5 @@ def test_variables_of_the_run_are_not_those_of_cargo(
     (repo / "a" / "b.py").touch()
     own = replace(dump, args=("{fixture_dir}",), run_env={"HOME": "{files_dir}"})
     monkeypatch.setattr(StandaloneProgram, "dump", property(lambda _: own))
-    program = StandaloneProgram(None, Case(id="c", folder=tmp_path), repo, "")  # type: ignore[arg-type]  # not used here
-    assert program.copy(tmp_path / "out") == commands
+    program = StandaloneProgram(PREPARED, Case(id="c", folder=tmp_path), repo, "")
+    assert program.copy(tmp_path / "out", tmp_path) == commands
