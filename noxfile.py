@@ -224,6 +224,12 @@ ZOO = {
 }
 
 
+def _share_builds(session: nox.Session) -> None:
+    """Build published ports of all sessions in one target folder, beside the store."""
+    cache = Path(os.environ.get("PARITY_CACHE_DIR") or HERE / ".nox")
+    session.env.setdefault("CARGO_TARGET_DIR", str(cache / "zoo-target"))
+
+
 @nox.session(requires=["torch"])
 def zoo(session: nox.Session) -> None:
     """Run ports and the reference readers over the zoo, and check docs/zoo.md against them.
@@ -234,9 +240,7 @@ def zoo(session: nox.Session) -> None:
     # A dump's `python` is looked up without this session's own folder of programs.
     folders = [str(Path(find_torch_python()).parent), os.environ["PATH"]]
     session.env["PATH"] = os.pathsep.join(folders)
-    # Builds stay with the store, else with the sessions.
-    cache = Path(os.environ.get("PARITY_CACHE_DIR") or HERE / ".nox")
-    session.env.setdefault("CARGO_TARGET_DIR", str(cache / "zoo-target"))
+    _share_builds(session)
     references = _audit_references(session)
     own = [word for word in session.posargs if word != "--write"]
     changed = [
@@ -283,9 +287,7 @@ def loaders(session: nox.Session) -> None:
 
     Needs the Rust registry.
     """
-    # Builds are shared with the session `zoo`.
-    cache = Path(os.environ.get("PARITY_CACHE_DIR") or HERE / ".nox")
-    session.env.setdefault("CARGO_TARGET_DIR", str(cache / "zoo-target"))
+    _share_builds(session)
     session.install(*RUNTIME, "torch", "torchdata", "datasets", "grain", "webdataset")
     session.run("python", "tests/ports/loaders/measure.py", *session.posargs)
 
@@ -297,9 +299,7 @@ def traces(session: nox.Session) -> None:
     Needs the Rust registry; other arguments go to `parity verify`.
     """
     session.install(*RUNTIME)
-    # Builds are shared with the session `zoo`.
-    cache = Path(os.environ.get("PARITY_CACHE_DIR") or HERE / ".nox")
-    session.env.setdefault("CARGO_TARGET_DIR", str(cache / "zoo-target"))
+    _share_builds(session)
     own = [word for word in session.posargs if word != "--all"]
     for port in ("candle", "ferrotorch") if "--all" in session.posargs else ("candle",):
         args = ("--lockfile", f"tests/ports/traces/{port}.lock.yaml")
@@ -314,9 +314,7 @@ def writers(session: nox.Session) -> None:
     Needs the Rust registry; other arguments go to `parity verify`.
     """
     session.install(*RUNTIME)
-    # Builds are shared with the session `zoo`.
-    cache = Path(os.environ.get("PARITY_CACHE_DIR") or HERE / ".nox")
-    session.env.setdefault("CARGO_TARGET_DIR", str(cache / "zoo-target"))
+    _share_builds(session)
     args = ("--lockfile", "tests/ports/writers/candle.lock.yaml")
     report = ("--report-dir", "parity-report/writers/candle")
     session.run("python", "-m", "parity", "verify", *args, *report, *session.posargs)
@@ -335,9 +333,7 @@ def ops(session: nox.Session) -> None:
     `parity verify`.
     """
     session.install(*RUNTIME, *EXTRAS["reports"])
-    # Builds are shared with the session `zoo`.
-    cache = Path(os.environ.get("PARITY_CACHE_DIR") or HERE / ".nox")
-    session.env.setdefault("CARGO_TARGET_DIR", str(cache / "zoo-target"))
+    _share_builds(session)
     own = [word for word in session.posargs if word not in ("--all", "--write")]
     if own == session.posargs:
         if not _run_port(session, f"{OPS}/candle.lock.yaml", OPS_REPORTS, "candle", *own):

@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from parity.bundle.layout import PipelineCase
 from parity.items.records import (
     PADDING_ID,
     POLICIES,
@@ -180,3 +181,16 @@ class Pipeline:
         n, position = self._count_share(), cursor.position
         if not (0 <= position <= n and (position % self.batch_size == 0 or position == n)):
             raise ValueError(f"no batch of {self.batch_size} begins at record {position} of {n}")
+
+
+def build_pipeline(meta: PipelineCase, data: Dataset) -> Pipeline:
+    """Return the reference pipeline of a case."""
+    return Pipeline(
+        dataset=data,
+        batch_size=meta.batch_size,
+        policy=meta.policy,
+        shuffle=meta.shuffle,
+        rank=meta.rank or 0,
+        world=meta.world,
+        shortfall=meta.shortfall,
+    )

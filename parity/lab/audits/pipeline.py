@@ -17,7 +17,7 @@ from parity.lab.audits.compare_reference import (
     compare_batches,
     make_error,
 )
-from parity.lab.reference_pipeline import Batch, Pipeline, compute_run_mean
+from parity.lab.reference_pipeline import Batch, Pipeline, build_pipeline, compute_run_mean
 from parity.results import CaseResult, Finding
 
 
@@ -41,15 +41,7 @@ def _compare_case(folder: Path, versions: str) -> CaseFindings:
         np.asarray(case.x, np.float32),
         np.asarray(case.y, np.float32),
     )
-    pipeline = Pipeline(
-        dataset=data,
-        batch_size=case.batch_size,
-        policy=case.policy,
-        shuffle=case.shuffle,
-        rank=case.rank or 0,
-        world=case.world,
-        shortfall=case.shortfall,
-    )
+    pipeline = build_pipeline(case, data)
     start = pipeline.start(seed=case.seed, epoch=case.epoch, batch=case.start_batch)
     batches = [batch for batch, _ in pipeline.run(start)][: case.stop_after]
     expected = {

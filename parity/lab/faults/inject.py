@@ -29,7 +29,8 @@ from parity.lab.faults.loader_runs import (
     OrderKey,
     make_faulty_runs,
 )
-from parity.lab.faults.scale_faults import build_pipeline, list_scale_faults, write_statements
+from parity.lab.faults.scale_faults import list_scale_faults, write_statements
+from parity.lab.reference_pipeline import build_pipeline
 from parity.lab.writers import write_right
 from parity.suites.base import Case
 from parity.suites.serialize.suite import find_reference_path

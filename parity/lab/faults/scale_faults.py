@@ -13,22 +13,9 @@ from parity.bundle.layout import PipelineCase, find_batch_files
 from parity.items.records import PADDING_ID, Dataset
 from parity.lab.faults import Fault, InjectionResult
 from parity.lab.faults.loader_runs import deliver
-from parity.lab.reference_pipeline import Pipeline
+from parity.lab.reference_pipeline import Pipeline, build_pipeline
 from parity.port.dump_folder import STATE_FILE
 from parity.tensors.bin import read_batch
-
-
-def build_pipeline(meta: PipelineCase, data: Dataset) -> Pipeline:
-    """Return the reference pipeline of a case."""
-    return Pipeline(
-        dataset=data,
-        batch_size=meta.batch_size,
-        policy=meta.policy,
-        shuffle=meta.shuffle,
-        rank=meta.rank or 0,
-        world=meta.world,
-        shortfall=meta.shortfall,
-    )
 
 
 def write_statements(meta: PipelineCase, folder: Path) -> None:

@@ -47,7 +47,7 @@ def read_files(detail: TensorCase, folder: Path) -> tuple[FolderContents, Files]
             continue
         files[name], tensors = file, file.tensors
         if form == "npy":
-            tensors = {name.removesuffix(path.suffix): one for one in tensors.values()}
+            tensors = {name.removesuffix(path.suffix): one for one in file.tensors.values()}
         contents.duplicates += [one for one in tensors if one in contents.tensors]
         contents.tensors |= tensors
         contents.lost |= file.unread.keys()
