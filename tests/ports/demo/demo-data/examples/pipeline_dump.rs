@@ -5,10 +5,10 @@
 //! each with the tensors id, x, y and mask of shape `[B]`, and `DIR/meta.json`
 //! with what this port says of the run. It prints one JSON line.
 //!
-//! `--rank R --world W` runs one of W processes. `--workers N` changes
-//! nothing: one thread builds all batches. `--save-state FILE --stop-after K`
-//! stops after K batches and writes where to continue; `--load-state FILE`
-//! continues there, in place of `--epoch` and `--start-batch`.
+//! `--rank R --world W` runs one of W processes. `--workers N` builds batches
+//! in N threads. `--save-state FILE --stop-after K` stops after K batches and
+//! writes where to continue; `--load-state FILE` continues there, in place of
+//! `--epoch` and `--start-batch`.
 
 use std::fs;
 use std::path::Path;
@@ -46,8 +46,9 @@ fn run() -> Result<String, Error> {
         flags.number_or("--rank", 0)?,
         flags.number_or("--world", 1)?,
     );
-    flags.number_or("--workers", 0_usize)?;
-    let pipeline = Pipeline::new(Records::lesson()?, config)?.shard(rank, world)?;
+    let pipeline = Pipeline::new(Records::lesson()?, config)?
+        .shard(rank, world)?
+        .with_workers(flags.number_or("--workers", 0)?);
     let cursor = place(&flags, &pipeline)?;
     let mut batches = pipeline.batches_from(&cursor)?;
     batches.truncate(flags.number_or("--stop-after", usize::MAX)?);
@@ -93,7 +94,7 @@ fn claims(
     batches: &[Batch],
 ) -> Result<Object, Error> {
     let (seed, epoch) = (cursor.seed, cursor.epoch);
-    let draws = batches.iter().flat_map(|batch| batch.draws(seed, epoch));
+    let draws: Vec<&[f64]> = batches.iter().map(|batch| &batch.draws[..]).collect();
     Ok(summary(name, batches)
         .integer("seed", seed)
         .integer("epoch", epoch)
@@ -104,7 +105,7 @@ fn claims(
         .list("omitted_ids", &pipeline.omitted(seed, epoch)?)
         .text("fingerprint", &cursor.fingerprint)
         .number("masked_mean", masked_mean(batches))
-        .list("draws", &draws.collect::<Vec<f64>>()))
+        .list("draws", &draws.concat()))
 }
 
 fn write_all(folder: &Path, batches: &[Batch], claims: &Object) -> Result<(), Error> {

@@ -23,18 +23,23 @@ pub struct Batch {
     pub y: Vec<f32>,
     /// 1 for a record, 0 for an empty slot.
     pub mask: Vec<f32>,
+    /// What an augmentation draws for each slot: a number from 0 to 1 that is
+    /// a function of seed, epoch and record; 0 for an empty slot.
+    pub draws: Vec<f64>,
 }
 
 impl Batch {
-    /// A batch of `records`, with empty slots up to `length` slots in all.
+    /// A batch of `records`, with empty slots up to `length` slots in all;
+    /// seed and epoch decide what is drawn.
     #[must_use]
-    pub fn new(number: usize, records: &[Record], length: usize) -> Self {
+    pub fn new(number: usize, records: &[Record], length: usize, key: (u128, u128)) -> Self {
         let mut batch = Self {
             number,
             ids: records.iter().map(|r| r.id).collect(),
             x: records.iter().map(|r| r.x).collect(),
             y: records.iter().map(|r| r.y).collect(),
             mask: vec![1.0; records.len()],
+            draws: records.iter().map(|r| draw(r.id, key)).collect(),
         };
         batch.pad(length.max(records.len()));
         batch
@@ -45,6 +50,7 @@ impl Batch {
         for column in [&mut self.x, &mut self.y, &mut self.mask] {
             column.resize(length, 0.0);
         }
+        self.draws.resize(length, 0.0);
     }
 
     /// The number of slots, the empty ones too.
@@ -59,20 +65,6 @@ impl Batch {
         self.ids.is_empty()
     }
 
-    /// What an augmentation draws for each slot: a number from 0 to 1 that is
-    /// a function of seed, epoch and record; 0 for an empty slot.
-    #[must_use]
-    pub fn draws(&self, seed: u128, epoch: u128) -> Vec<f64> {
-        let draw = |&id: &i64| match u128::try_from(id) {
-            Ok(id) => {
-                let mut generator = Pcg64::new(&SeedSequence::new(&[seed, epoch, id]));
-                f64::from(generator.next_u32()) / (f64::from(u32::MAX) + 1.0)
-            }
-            Err(_) => 0.0, // padding
-        };
-        self.ids.iter().map(draw).collect()
-    }
-
     /// The tensors of the batch file: id, x, y and mask, each of shape `[B]`.
     ///
     /// # Errors
@@ -82,6 +74,13 @@ impl Batch {
         let columns = [ids?, self.x.clone(), self.y.clone(), self.mask.clone()];
         Ok(columns.map(Tensor::vector))
     }
+}
+
+/// A random number from 0 to 1 for a record, whichever thread asks.
+fn draw(id: i64, (seed, epoch): (u128, u128)) -> f64 {
+    let id = u128::from(id.unsigned_abs()); // never negative
+    let mut generator = Pcg64::new(&SeedSequence::new(&[seed, epoch, id]));
+    f64::from(generator.next_u32()) / (f64::from(u32::MAX) + 1.0)
 }
 
 /// The mean label over the records in `batches`, `None` if there is none.
@@ -106,6 +105,8 @@ mod tests {
     use super::*;
     use crate::batch_file::encode;
 
+    const KEY: (u128, u128) = (17, 0);
+
     fn records() -> Vec<Record> {
         let record = |id, x, y| Record { id, x, y };
         vec![record(2, 0.25, -0.5), record(5, 0.5, 1.5)]
@@ -113,7 +114,7 @@ mod tests {
 
     #[test]
     fn empty_slots_have_no_identity_no_value_and_no_weight() {
-        let batch = Batch::new(2, &records(), 4);
+        let batch = Batch::new(2, &records(), 4, KEY);
         assert_eq!(batch.ids, [2, 5, -1, -1]);
         assert_eq!(batch.x, [0.25, 0.5, 0.0, 0.0]);
         assert_eq!(batch.y, [-0.5, 1.5, 0.0, 0.0]);
@@ -123,22 +124,22 @@ mod tests {
 
     #[test]
     fn no_record_is_cut_off() {
-        assert_eq!(Batch::new(0, &records(), 1).ids, [2, 5]);
+        assert_eq!(Batch::new(0, &records(), 1, KEY).ids, [2, 5]);
     }
 
     #[test]
     fn mean_is_over_records_only() {
         for length in [2, 3, 16] {
-            let batch = Batch::new(0, &records(), length);
+            let batch = Batch::new(0, &records(), length, KEY);
             assert_eq!(masked_mean(&[batch]), Some(0.5), "{length}");
         }
         assert_eq!(masked_mean(&[]), None);
-        assert_eq!(masked_mean(&[Batch::new(0, &[], 4)]), None);
+        assert_eq!(masked_mean(&[Batch::new(0, &[], 4, KEY)]), None);
     }
 
     #[test]
     fn tensors_are_id_x_y_mask() {
-        let tensors = Batch::new(0, &records()[..1], 2).tensors().unwrap();
+        let tensors = Batch::new(0, &records()[..1], 2, KEY).tensors().unwrap();
         let columns = [[2.0, -1.0], [0.25, 0.0], [-0.5, 0.0], [1.0, 0.0]];
         let expected = columns.map(|column| Tensor::vector(column.to_vec()));
         assert_eq!(encode(&tensors).unwrap(), encode(&expected).unwrap());
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn an_identifier_that_f32_would_round_is_refused() {
         let id = (1 << 24) + 1;
-        let batch = Batch::new(0, &[Record { id, x: 0.0, y: 0.0 }], 1);
+        let batch = Batch::new(0, &[Record { id, x: 0.0, y: 0.0 }], 1, KEY);
         assert!(matches!(batch.tensors(), Err(Error::Unrepresentable(_))));
     }
 }

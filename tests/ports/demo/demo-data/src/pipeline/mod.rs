@@ -10,6 +10,9 @@ mod cursor;
 mod records;
 mod state;
 
+use std::sync::mpsc;
+use std::thread;
+
 use crate::dataset::Dataset;
 use crate::error::Error;
 use crate::numpy_order;
@@ -77,6 +80,7 @@ pub struct Pipeline {
     config: Config,
     rank: usize,
     world: usize,
+    workers: usize,
 }
 
 impl Pipeline {
@@ -99,6 +103,7 @@ impl Pipeline {
             config,
             rank: 0,
             world: 1,
+            workers: 0,
         })
     }
 
@@ -115,6 +120,12 @@ impl Pipeline {
             world,
             ..self
         })
+    }
+
+    /// This pipeline with threads that build its batches; 0 for none.
+    #[must_use]
+    pub fn with_workers(self, workers: usize) -> Self {
+        Self { workers, ..self }
     }
 
     /// The cursor before batch `batch` of an epoch, where the number of
@@ -146,13 +157,41 @@ impl Pipeline {
         cursor.check(&self.records, self.config.batch_size, self.len())?;
         let order = self.share(cursor.seed, cursor.epoch);
         let first = cursor.position.div_ceil(cursor.batch_size);
-        order
-            .chunks(self.config.batch_size)
-            .enumerate()
-            .skip(first)
-            .filter(|(_, chunk)| self.delivers(chunk))
-            .map(|(number, chunk)| self.batch(number, chunk))
-            .collect()
+        let chunks = order.chunks(self.config.batch_size).enumerate().skip(first);
+        let delivered = chunks.filter(|(_, chunk)| self.delivers(chunk));
+        let key = (cursor.seed, cursor.epoch);
+        if self.workers == 0 {
+            return delivered
+                .map(|(k, chunk)| self.batch(k, chunk, key))
+                .collect();
+        }
+        self.build_in_threads(&delivered.collect::<Vec<_>>(), key)
+    }
+
+    /// The batches of numbered chunks: each of N workers builds every N-th.
+    fn build_in_threads(
+        &self,
+        chunks: &[(usize, &[usize])],
+        key: (u128, u128),
+    ) -> Result<Vec<Batch>, Error> {
+        let workers = self.workers.min(chunks.len());
+        let (sender, receiver) = mpsc::channel();
+        let built: Result<Vec<Batch>, Error> = thread::scope(|scope| {
+            for worker in 0..workers {
+                let sender = sender.clone();
+                scope.spawn(move || {
+                    for &(number, chunk) in chunks.iter().skip(worker).step_by(workers) {
+                        // Nobody listens any more after a worker's error.
+                        drop(sender.send(self.batch(number, chunk, key)));
+                    }
+                });
+            }
+            drop(sender); // the workers' own end the loop
+            receiver.into_iter().collect()
+        });
+        let mut batches = built?;
+        batches.sort_by_key(|batch| batch.number); // they come as the threads are done
+        Ok(batches)
     }
 
     /// The identifiers of this rank's records in the epoch's order.
@@ -206,13 +245,13 @@ impl Pipeline {
         self.config.policy != Policy::Drop || chunk.len() == self.config.batch_size
     }
 
-    fn batch(&self, number: usize, chunk: &[usize]) -> Result<Batch, Error> {
+    fn batch(&self, number: usize, chunk: &[usize], key: (u128, u128)) -> Result<Batch, Error> {
         let rows: Result<Vec<Record>, Error> = chunk.iter().map(|&i| self.records.get(i)).collect();
         let length = match self.config.policy {
             Policy::Pad => self.config.batch_size,
             Policy::Keep | Policy::Drop => chunk.len(),
         };
-        Ok(Batch::new(number, &rows?, length))
+        Ok(Batch::new(number, &rows?, length, key))
     }
 
     fn ids(&self, indices: &[usize]) -> Result<Vec<i64>, Error> {

@@ -213,11 +213,27 @@ fn states_that_do_not_belong_here_are_refused() {
 }
 
 #[test]
+fn workers_change_nothing() {
+    for config in ["keep", "drop", "pad", "keep-batch-1"] {
+        for start in [0, 1, 2] {
+            let whole = batches(config, start);
+            for workers in [1, 2, 3, 64] {
+                let pipeline = pipeline(config).with_workers(workers);
+                let cursor = pipeline.cursor(17, 0, start).unwrap();
+                assert_eq!(pipeline.batches_from(&cursor).unwrap(), whole, "{workers}");
+            }
+        }
+    }
+}
+
+#[test]
 fn draws_belong_to_seed_epoch_and_record() {
     let mut seen = Vec::new();
     for (seed, epoch) in [(17, 0), (17, 1), (18, 0)] {
-        for batch in batches("pad", 0) {
-            seen.extend(batch.draws(seed, epoch).into_iter().zip(batch.ids));
+        let pipeline = pipeline("pad");
+        let cursor = pipeline.cursor(seed, epoch, 0).unwrap();
+        for batch in pipeline.batches_from(&cursor).unwrap() {
+            seen.extend(batch.draws.into_iter().zip(batch.ids));
         }
     }
     let mut drawn: Vec<String> = seen
