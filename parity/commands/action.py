@@ -20,7 +20,7 @@ from parity.lockfile import Bundle, load
 from parity.reports.console import RunConsole
 from parity.store.store import Store
 from parity.text import resolve_path
-from parity.verify import publish
+from parity.verify import bundle_states, publish
 from parity.verify.options import (
     REPORT_FORMATS,
     SUMMARIES,
@@ -247,7 +247,7 @@ def _run_verify(inputs: ActionInputs, console: RunConsole) -> int:
         github.expose_hub_token(inputs.hf_token)
         private = [b.id for b in _load_bundles(inputs) if b.source.startswith("hf://")]
         inputs = replace(inputs, private_bundles=private)
-    code = verify(inputs, console)
+    code = verify(inputs, console, bundle_states.format_lock_changes)
     is_saved = (
         _is_cache_allowed(inputs, github.is_cache_writable()) and code not in _UNCACHED_EXIT_CODES
     )

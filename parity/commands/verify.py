@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +28,16 @@ from parity.verify.store_guard import StoreGuard
 _MAX_KEPT_BYTES = 2**30  # Largest file of a dump that is kept beside the report, in bytes
 
 
-def verify(options: VerifyOptions, console: RunConsole) -> int:
+#: Describes, in Markdown for the summary, what else the reader of a run should know of its bundles.
+Describe = Callable[
+    [Sequence[PreparedBundle | PreparationError], VerifyOptions, RunConsole], list[str]
+]
+
+
+def verify(options: VerifyOptions, console: RunConsole, describe: Describe = lambda *_: []) -> int:
     """Run the whole job, report the results, return the exit code.
+
+    ``describe`` adds to the summary; it is called before the port is built.
 
     Raises:
         ConfigError: The lockfile or the command line is invalid, or a report cannot be written.
@@ -37,7 +45,7 @@ def verify(options: VerifyOptions, console: RunConsole) -> int:
     unwritten: list[Problem] = []
     try:
         with publish.fence_output():
-            report, drift = _run_job(options, console, unwritten)
+            report, drift = _run_job(options, console, describe, unwritten)
             code = exit_code(report, fail_on=options.fail_on)
             console.print_report(report, code)
         unwritten += publish.write_reports(report, code, options)
@@ -50,9 +58,9 @@ def verify(options: VerifyOptions, console: RunConsole) -> int:
 
 
 def _run_job(
-    options: VerifyOptions, console: RunConsole, unwritten: list[Problem]
+    options: VerifyOptions, console: RunConsole, describe: Describe, unwritten: list[Problem]
 ) -> tuple[Report, list[str]]:
-    """Return the report, and the lockfile changes of a pull request.
+    """Return the report, and what ``describe`` adds to it.
 
     Dumps that cannot be kept beside the report are added to ``unwritten``.
     """
@@ -63,11 +71,7 @@ def _run_job(
     deadline = None if options.deadline is None else started + options.deadline
     print_missing_bundles(chosen, options, console)
     prepared = prepare_bundles(chosen, options, console, deadline)
-    drift: list[str] = []
-    if revision := github.get_base_revision():
-        from parity.verify.bundle_states import format_lock_changes
-
-        drift = format_lock_changes(revision, prepared, options, console)
+    drift = describe(prepared, options, console)
     # All bundles are in the store; the port that runs next must not see the token.
     github.withdraw_hub_token()
     private = {*options.private_bundles, *(bundle.id for bundle in chosen if bundle.passes_secrets)}

@@ -11,9 +11,9 @@ from typing import Any
 
 from parity.drift.changes import FileDrift, KeyDrift, TensorDrift, TensorForm, TreeDrift
 from parity.drift.loaders import compare_loader_folders
-from parity.tensors import FormatError, npy, safetensors
-from parity.tensors import bin as bin_codec
+from parity.tensors import FormatError
 from parity.tensors.compare import compare
+from parity.tensors.folder import SUFFIXES, locate_all
 from parity.tensors.stored import StoredTensor
 
 
@@ -53,7 +53,7 @@ def _compare_file(
     except OSError as error:
         details = {"note": f"cannot be read: {error.strerror}"}
     else:
-        if has_tensor_suffix(path):
+        if path.endswith(SUFFIXES):
             details = compare_tensor_files(left, right)
         elif path.endswith(".json") and left and right:
             details = compare_json_files(left, right)
@@ -63,11 +63,6 @@ def _compare_file(
 MAX_BYTES = 8 * 2**20  # A larger JSON file is not parsed
 MAX_KEYS = 20  # Keys that are kept of one file; the others are counted
 MAX_DEPTH = 6  # Objects deeper than this are one value
-
-
-def has_tensor_suffix(path: str) -> bool:
-    """Return whether a file of this name contains tensors."""
-    return path.endswith((".bin", ".npy", ".safetensors"))
 
 
 def compare_json_files(before: Path, after: Path) -> dict[str, Any]:
@@ -88,7 +83,7 @@ def compare_json_files(before: Path, after: Path) -> dict[str, Any]:
 
 def compare_tensor_files(before: Path | None, after: Path | None) -> dict[str, Any]:
     """Return the fields ``tensors``, those that differ, and ``note`` of the file's drift."""
-    old, new, note = _read_sides(read_tensors, before, after)
+    old, new, note = _read_sides(locate_all, before, after)
     if note:
         return {"note": note}
     drifts = (_compare_tensors(name, old.get(name), new.get(name)) for name in {**old, **new})
@@ -137,31 +132,6 @@ def _flatten(value: Any) -> dict[str, str]:
 
     collect(value, "", MAX_DEPTH)
     return values
-
-
-def read_tensors(path: Path) -> dict[str, StoredTensor]:
-    """Locate the tensors of a file by name: ``""`` for its only one, ``#0`` for a batch's first.
-
-    Raises:
-        FormatError: It is not a file of tensors.
-    """
-    if path.suffix == ".safetensors":
-        return safetensors.locate_tensors(path)
-    if path.suffix == ".npy":
-        return {"": npy.locate_tensor(path)}
-    if path.name.startswith("batch_"):
-        return _name_by_number(bin_codec.locate_batch(path))
-    try:
-        return {"": bin_codec.locate_tensor(path)}
-    except FormatError as single:
-        try:
-            return _name_by_number(bin_codec.locate_batch(path, counted=False))
-        except FormatError:
-            raise single from None
-
-
-def _name_by_number(tensors: list[StoredTensor]) -> dict[str, StoredTensor]:
-    return {f"#{number}": tensor for number, tensor in enumerate(tensors)}
 
 
 def _compare_tensors(

@@ -174,3 +174,24 @@ def _locate_several(path: Path, count: int) -> list[StoredTensor]:
     if right := [tensors for tensors in found if len(tensors) == count]:
         return right[0]
     raise FormatError("tensor-count", f"contains {len(found[0]):,} tensors, expected {count:,}")
+
+
+def locate_all(path: Path) -> dict[str, StoredTensor]:
+    """Locate the tensors of a file: ``""`` is the only one, ``#0`` the first one of a batch.
+
+    Raises:
+        FormatError: It is not a file of tensors.
+    """
+    if path.suffix != ".bin":
+        return _locate_tensors("", path, None)
+    single: FormatError | None = None
+    if not path.name.startswith("batch_"):
+        try:
+            return {"": bin_codec.locate_tensor(path)}
+        except FormatError as error:
+            single = error
+    try:
+        found = bin_codec.locate_batch(path, counted=single is None)
+    except FormatError as error:
+        raise (single or error) from None
+    return {f"#{number}": tensor for number, tensor in enumerate(found)}

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from parity import github
 from parity.bundle.document import MAX_JSON
 from parity.bundle.yaml_nodes import MAX_TEXT
 from parity.drift import BundleDrift, compare_trees
@@ -168,12 +169,12 @@ def compute_drift(name: str, before: BundleState, after: BundleState) -> BundleD
 
 
 def format_lock_changes(
-    revision: str,
-    prepared: Iterable[PreparedBundle | PreparationError],
-    options: Options,
-    console: RunConsole,
+    prepared: Iterable[PreparedBundle | PreparationError], options: Options, console: RunConsole
 ) -> list[str]:
-    """Return Markdown for each bundle whose lock has changed since the ``revision``."""
+    """Return Markdown for each bundle whose lock a pull request changes; none elsewhere."""
+    revision = github.get_base_revision()
+    if revision is None:
+        return []
     try:
         base = load_lockfile_at(revision, options.lockfile)
     except ParityError:

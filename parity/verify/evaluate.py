@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from parity.drift.trees import has_tensor_suffix, read_tensors
 from parity.errors import Location, ParityError
 from parity.known_failures import KnownFailures, parse_known_failures
 from parity.port.run import DumpResult, find_json_line
@@ -22,6 +21,7 @@ from parity.suites.base import Case, Dump, DumpComparison
 from parity.suites.tensor_values import format_value
 from parity.tensors import FormatError
 from parity.tensors.compare import compare
+from parity.tensors.folder import SUFFIXES, locate_all
 from parity.text import format_count
 from parity.verify import outcomes
 from parity.verify.prepare import PreparedBundle
@@ -244,7 +244,7 @@ def find_differences(
     fields: dict[str, Any] = {"message": f"differs between run 1 and run {run} of the same case"}
     if not (left.is_file() and right.is_file()):
         fields = {"message": "was written in only one of two runs"}
-    elif has_tensor_suffix(name.name):
+    elif name.name.endswith(SUFFIXES):
         fields = _measure_tensors(left, right, run) or fields
     parts = [f"{name.as_posix()} {fields.pop('message')}"]
     if others:
@@ -262,7 +262,7 @@ def find_differences(
 def _measure_tensors(first: Path, again: Path, run: int) -> dict[str, Any] | None:
     """Describe the first tensor of a file that differs; None if elements cannot be compared."""
     try:
-        old, new = read_tensors(first), read_tensors(again)
+        old, new = locate_all(first), locate_all(again)
         found = (
             (name, tensor, compare(tensor, new[name], {"exact": 1.0}))
             for name, tensor in old.items()
