@@ -17,6 +17,7 @@ from parity.bundle.layout import list_parts
 from parity.checkpoints.hexdump import find_spans, format_hex
 from parity.commands import show
 from parity.errors import ConfigError, ParityError, Problem
+from parity.lab import resolve_hook
 from parity.port import output
 from parity.port.dump_folder import open_temporary_folder
 from parity.port.run import DumpResult
@@ -246,7 +247,8 @@ def _format_values(
     prepared: PreparedBundle, case: Case, dump_run: DumpResult, result: CaseResult
 ) -> Iterator[str]:
     """Yield both sides of the tensors, those named by findings first."""
-    names = _list_tensor_names(prepared, case)
+    reference = _find_reference(prepared, case)
+    names = [] if reference is None else sorted(list_tensors(reference).tensors)
     mentioned = [f.tensor for f in result.findings if f.tensor in names]
     ordered = list(dict.fromkeys([*mentioned, *names]))
     for name in ordered[:_MAX_TENSORS]:
@@ -269,16 +271,11 @@ def _format_call(case: Case) -> Iterator[str]:
             yield f"{name}: {tensor.dtype.name} {list(tensor.shape)}: {', '.join(texts)}{more}"
 
 
-def _list_tensor_names(prepared: PreparedBundle, case: Case) -> list[str]:
-    reference = _find_reference(prepared, case)
-    return [] if reference is None else sorted(list_tensors(reference).tensors)
-
-
 def _format_view(
     prepared: PreparedBundle, case: Case, dump_run: DumpResult, name: str
 ) -> list[str]:
     try:
-        view = prepared.suite.view(case, Dump(folder=dump_run.folder), name)
+        view = resolve_hook(prepared.suite.view)(case, Dump(folder=dump_run.folder), name)
         lines = show.format_view(view, (), prepared.bounds[case.id])
         return [sanitize_message(text) for _, text in islice(lines, _MAX_LINES)]
     except ParityError as error:

@@ -16,11 +16,13 @@ from parity.commands.selection import choose_bundles
 from parity.diagnose import FailingTensor
 from parity.errors import ConfigError, DumpError, IntegrityError, Problem
 from parity.github import display_path
+from parity.lab import resolve_hook
+from parity.lab.views.base import TensorView
 from parity.port.dump_folder import open_temporary_folder
 from parity.port.outcome_json import load_dump
 from parity.port.run import DumpResult
 from parity.reports.console import RunConsole
-from parity.suites.base import Case, Dump, TensorView
+from parity.suites.base import Case, Dump
 from parity.suites.messages import format_number
 from parity.tensors.dtypes import view_bits
 from parity.tensors.index_expression import Index, expand_index, parse_index
@@ -65,7 +67,7 @@ def show(options: ShowOptions, console: RunConsole) -> int:
         dump_run = make_dump(prepared, case, options, console, folder)[0]
         if errors := [finding for finding in dump_run.findings if finding.level == "error"]:
             raise DumpError(*(Problem(f.code, f.message, f.where, f.details) for f in errors))
-        view = prepared.suite.view(case, Dump(folder=dump_run.folder), options.tensor)
+        view = resolve_hook(prepared.suite.view)(case, Dump(folder=dump_run.folder), options.tensor)
         _print_line("", f"{prepared.bundle.id}/{case.id} {options.tensor}")
         bounds = prepared.bounds[case.id] if view.bounds is None else view.bounds
         for mark, text in format_view(view, index, bounds, options.slice):

@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from parity.bundle.tensor_rules import Rule
 from parity.bundle.tolerances import TOLERANCES, Tolerances
 from parity.results import Finding
-from parity.tensors.dtypes import DType
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,24 +62,6 @@ class DumpComparison:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TensorView:
-    """A tensor of the reference and of the dump, as arrays that ``show`` lays side by side."""
-
-    expected: NDArray[Any]  # In its storage type; of the dump's dtype where the dump is a `.bin`
-    obtained: NDArray[Any]  # Likewise; its shape may be another one
-    dtype: DType  # Of both
-    note: str = ""  # What a reader should know of how they are laid side by side
-    #: Names the rows of the first axis; None where their numbers will do.
-    rows: Callable[[int], str] | None = None
-    #: Finds, under bounds, the cause of a difference.
-    cause: Callable[[Mapping[str, float]], str | None] = lambda _bounds: None
-    #: Tolerance of the tensor where it has its own; None for the case's.
-    bounds: Mapping[str, float] | None = None
-    #: Lists what was tried to find the cause, with numbers; None where nobody can.
-    explain: Callable[[], list[str]] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Suite:
     """A bundle kind."""
 
@@ -95,15 +74,13 @@ class Suite:
     #: Compares one dump with its case within tolerances; raises ``ReferenceSuspectError`` where
     #: the reference itself cannot be read.
     verify: Callable[[Case, Dump, Tolerances], DumpComparison]
-    #: Lays a tensor of a dump beside its reference; raises ``ConfigError`` for an unknown name,
-    #: ``DumpError`` and ``ReferenceSuspectError`` for unreadable files.
-    view: Callable[[Case, Dump, str], TensorView]
     #: Lists the files of the bundle that a case reads, besides its `meta.json`.
     list_files: Callable[[Case], Iterable[Path]]
     pin: str  # ``module:function`` in ``parity.lab`` that makes a bundle
     audit: str  # Likewise, derives a bundle's references again
     audit_libraries: tuple[str, ...]  # Libraries that ``audit`` needs
     right_dump: str  # Likewise, writes the correct dump of a case and lists the faults to plant
+    view: str  # Likewise, lays a tensor of a dump beside its reference
     #: Tolerances that it can compare with, of a lockfile's `bounds`.
     measures: Collection[str] = TOLERANCES
     has_manifest: bool = False  # A file beside the lockfile may describe a bundle

@@ -1,16 +1,22 @@
-"""The named tensors that a port must produce for one case."""
+"""The named tensors that a port must produce for one case, and their places in a checkpoint."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 
+from parity import checkpoints
+from parity.bundle.layout import make_suspect_error
 from parity.bundle.tensor_rules import Check, Rule
 from parity.bundle.tolerances import tighten
 from parity.checkpoints import StorageLocation
+from parity.suites.base import Case
+from parity.suites.messages import EXAMPLES
 from parity.tensors.compare import select_bounds
 from parity.tensors.dtypes import DTYPES, DType
+from parity.tensors.folder import list_tensors
 from parity.tensors.stored import StoredTensor
 
 
@@ -99,3 +105,25 @@ class TensorReference:
             return True
         location = self.locate().get(name)
         return location is not None and location.type_name not in DTYPES
+
+
+def read_references(place: Path) -> dict[str, StoredTensor]:
+    """Read the tensors of a case's references.
+
+    Raises:
+        ReferenceSuspectError: They cannot be read or are missing.
+    """
+    if not place.exists():
+        raise make_suspect_error(place, "is missing")
+    found = list_tensors(place)
+    if problems := found.list_problems():
+        raise make_suspect_error(place, "; ".join(problems[:EXAMPLES]))
+    return found.tensors
+
+
+def build_locator(case: Case) -> Callable[[], Mapping[str, StorageLocation]]:
+    """Make a function that locates tensors in the checkpoint; its header is read at most once."""
+    checkpoint = case.placeholders.get("checkpoint")
+    if checkpoint is None:
+        return dict
+    return cache(lambda: checkpoints.locate_tensors(case.folder, Path(checkpoint)))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from parity.__main__ import run_command_line
 from parity.commands.show import MAX_ELEMENTS, format_view
 from parity.errors import ConfigError
-from parity.suites.base import TensorView
+from parity.lab.views.base import TensorView
 from parity.tensors.bin import encode_batch, encode_tensor, read_batch
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.index_expression import expand_index, parse_index

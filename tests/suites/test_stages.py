@@ -11,6 +11,7 @@ import pytest
 
 from parity.diagnose.stages.operators import compute
 from parity.errors import ConfigError, ReferenceSuspectError
+from parity.lab.views.tensors import view
 from parity.lab.zoo.case import ExpectedTensor
 from parity.suites.base import Dump, DumpComparison
 from parity.suites.tensors import suite
@@ -451,18 +452,18 @@ def test_view_of_a_stage_explains_its_cause_under_its_own_tolerance(tmp_path: Pa
     (case,) = suite.read_cases(write_bundle(tmp_path / "tree", tensors=rules), {})
     dumped = run_stages({"fc/linear": {"bias": None}})
     dump = Dump(folder=write_dump(tmp_path / "dump", dumped))
-    view = suite.SUITE.view(case, dump, "fc/linear")
-    assert view.bounds == {"atol": 0.5}
-    assert str(view.cause({})).startswith("the bias is missing: computed in this way")
-    assert view.explain is not None
-    first, head, right, best, *_ = view.explain()
+    found = view(case, dump, "fc/linear")
+    assert found.bounds == {"atol": 0.5}
+    assert str(found.cause({})).startswith("the bias is missing: computed in this way")
+    assert found.explain is not None
+    first, head, right, best, *_ = found.explain()
     assert first == "at most 0.00126 of the difference may be left"
     assert head.split() == ["leaves", "computed"]
     assert (right.split()[0], right.split("  ")[-1]) == ("1.26", "rightly, from what feeds it")
     assert best.endswith("the bias is missing")
-    assert suite.SUITE.view(case, dump, "gelu").bounds is None
+    assert view(case, dump, "gelu").bounds is None
     unknown = Dump(folder=write_dump(tmp_path / "x", run_stages({"fc/linear": {"times": 3}})))
-    lines = (suite.SUITE.view(case, unknown, "fc/linear").explain or list)()
+    lines = (view(case, unknown, "fc/linear").explain or list)()
     assert lines[-1] == "no known wrong way explains it"
 
 

@@ -17,6 +17,7 @@ from pytest_regressions.file_regression import FileRegressionFixture
 from parity.errors import ConfigError
 from parity.lab import writers
 from parity.lab.faults.written_faults import list_written_faults
+from parity.lab.views.tensors import view
 from parity.lab.zoo import pth_builder
 from parity.lab.zoo.case import ExpectedTensor
 from parity.lab.zoo.gguf_blocks import find_block_size, find_type_code
@@ -151,8 +152,8 @@ def test_views_of_one_storage_are_read_as_they_are(tmp_path: Path) -> None:
     # A tolerance takes another path than an exact comparison, and `show` a third one.
     close = make_case(tmp_path / "c", {"o.pth": "pth"}, expected, tolerance={"max_abs": 1e-6})
     assert list_findings(compare(close, dump)) == []
-    view = suite.SUITE.view(close, Dump(folder=dump), "t")
-    assert view.obtained.tolist() == W.T.tolist()
+    found = view(close, Dump(folder=dump), "t")
+    assert found.obtained.tolist() == W.T.tolist()
     wrong = {**expected, "t": ExpectedTensor("F32", (3, 2), W.tobytes())}
     other = make_case(tmp_path / "d", {"o.pth": "pth"}, wrong)
     (finding,) = compare(other, dump).findings

@@ -14,10 +14,11 @@ from parity.bundle.tolerances import Tolerances
 from parity.lab.audits.compare_reference import Provenance, make_error, make_result
 from parity.lab.faults import Fault, InjectionResult
 from parity.lab.pins.packing import pack
+from parity.lab.views.base import TensorView, view_tensor
 from parity.results import CaseResult
-from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
+from parity.suites.base import Case, Dump, DumpComparison, Suite
 from parity.suites.messages import report_error
-from parity.suites.views import read_references, view_tensor
+from parity.suites.tensor_reference import read_references
 from parity.tensors.bin import encode_tensor, read_tensor
 from parity.tensors.folder import list_tensors
 
@@ -88,11 +89,11 @@ SUITE = Suite(
     args=("{checkpoint}", "{output_dir}"),
     cases=read_cases,
     verify=verify,
-    view=view,
     list_files=lambda case: [find_reference(case) / "sum.bin", case.folder / "numbers.json"],
     reference_path=find_reference,
     pin=f"{__name__}:pin",
     audit=f"{__name__}:audit",
     audit_libraries=(),
     right_dump=f"{__name__}:write_right_dump",
+    view=f"{__name__}:view",
 )

@@ -11,9 +11,8 @@ from parity.lab import resolve_hook
 from parity.lab.pins import packing
 from parity.results import Finding
 from parity.suites.base import Case, Dump, Suite
-from parity.suites.tensor_reference import TensorReference
+from parity.suites.tensor_reference import TensorReference, read_references
 from parity.suites.tolerance_findings import find_blindness, report_blindness
-from parity.suites.views import read_references
 
 
 def pack_checked(files: Mapping[str, bytes], target: Path, suite: Suite) -> Path:

@@ -13,23 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parity.bundle.layout import LoaderCase, find_batch_files, find_case_folders, read_loader_case
 from parity.bundle.tolerances import Tolerances
-from parity.errors import DumpError, Problem
 from parity.items import checks
 from parity.items.checks import DeliveredBatches, Ints
 from parity.items.identity import identify_rows
 from parity.items.matching import UNKNOWN, measure_max_difference
 from parity.results import Finding
 from parity.suites import batch_findings, item_findings, shuffle_findings
-from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
+from parity.suites.base import Case, Dump, DumpComparison, Suite
 from parity.suites.dataloader.reference import LoaderReference, read_folder, read_reference
 from parity.suites.messages import report_error
 from parity.suites.tolerance_findings import check_arrays, check_near_bound
-from parity.suites.views import build_unknown_error
-from parity.tensors.dtypes import DTYPES
 
 ARGS = ("--config", "{case}", "--seed", "{seed}", "--output-dir", "{output_dir}")
 #: Seed for a case without one; upstream's own call always passes it.
@@ -88,7 +84,7 @@ def compare_run(
 ) -> DumpComparison:
     """Compare a run in memory with the reference; ``stdout_json`` is the port's statement."""
     dataset, is_ordered = reference.dataset, meta.mode == "ORDER"
-    expected = _list_candidates(meta, reference)
+    expected = list_candidates(meta, reference)
     audit = item_findings.LoaderAudit(
         table=dataset.features,
         expected=expected,
@@ -118,7 +114,7 @@ def compare_run(
     )
 
 
-def _list_candidates(meta: LoaderCase, reference: LoaderReference) -> Ints:
+def list_candidates(meta: LoaderCase, reference: LoaderReference) -> Ints:
     """List the items that a port may deliver: the whole data set for a subset of it."""
     return np.arange(len(reference.dataset)) if meta.mode == "SUBSET" else reference.expected
 
@@ -153,50 +149,16 @@ def _check_shuffled(meta: LoaderCase, reference: LoaderReference, obtained: Ints
     return shuffle_findings.check_shuffle(obtained, classes, f"the case (seed {meta.seed})")
 
 
-def _build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
-    """Lay each delivered row beside the item that is expected there, or that it is."""
-    if tensor not in ("features", "labels"):
-        raise build_unknown_error(tensor, ("features", "labels"))
-    reference = read_reference(case.detail)
-    batches, _, found = read_folder(dump.folder, reference.shape)
-    if batches is None:
-        raise DumpError(Problem(found[0].code, found[0].message))
-    is_ordered = case.detail.mode == "ORDER"
-    candidates = _list_candidates(case.detail, reference)
-    identified = identify_rows(
-        reference.dataset, candidates, batches, case.tolerances["max_abs"], ordered=is_ordered
-    )
-    rows, note = identified, "each row beside the item that it is"
-    if is_ordered and len(reference.expected) == len(identified):
-        rows, note = reference.expected, "each row beside the one expected there"
-    table: NDArray[Any] = getattr(reference.dataset, tensor)
-    known = rows != UNKNOWN
-    expected = np.full((len(rows), *table.shape[1:]), np.nan, "<f4")
-    expected[known] = table[rows[known]]
-
-    def format_row(position: int) -> str:
-        item = f"item {identified[position]}" if identified[position] != UNKNOWN else "unknown item"
-        return f"{batches.locate(position)}, {item}"
-
-    return TensorView(
-        expected=expected,
-        obtained=getattr(batches, tensor),
-        dtype=DTYPES["F32"],
-        note=note,
-        rows=format_row,
-    )
-
-
 SUITE = Suite(
     name="dataloader",
     measures=("exact", "max_abs"),
     args=ARGS,
     cases=read_cases,
     verify=verify,
-    view=_build_view,
     list_files=lambda case: find_batch_files(case.folder).values(),
     pin="parity.lab.pins.dataloader:pin",
     audit="parity.lab.audits.dataloader:audit",
     audit_libraries=("torch",),
     right_dump="parity.lab.faults.inject:write_dataloader_dump",
+    view="parity.lab.views.dataloader:view",
 )

@@ -21,12 +21,11 @@ from parity.bundle.layout import (
     read_pipeline_case,
 )
 from parity.bundle.tolerances import Tolerances
-from parity.errors import DumpError, Problem
 from parity.items.records import Dataset, compute_fingerprint
 from parity.port.dump_folder import STATE_FILE
 from parity.results import Finding
 from parity.suites import batch_findings
-from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
+from parity.suites.base import Case, Dump, DumpComparison, Suite
 from parity.suites.messages import report_error
 from parity.suites.pipeline.audit import TOLERANCE, audit_run
 from parity.suites.pipeline.port_statements import (
@@ -41,8 +40,6 @@ from parity.suites.pipeline.relations import check_relations
 from parity.suites.pipeline.runs import COLUMNS, ExpectedRun, SlotKinds, find_indices, read_run
 from parity.suites.pipeline.value_checks import KnownRows, measure_max_gap
 from parity.suites.tolerance_findings import check_arrays, check_near_bound
-from parity.suites.views import build_unknown_error
-from parity.tensors.dtypes import DTYPES
 
 #: A case is given those whose value it has.
 ARGS = (
@@ -237,35 +234,12 @@ def _check_reference(meta: PipelineCase) -> None:
             raise make_suspect_error(meta.folder / "meta.json", message)
 
 
-def _build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
-    """Lay each delivered slot beside the reference's slot of the same position."""
-    if tensor not in COLUMNS:
-        raise build_unknown_error(tensor, COLUMNS)
-    meta, expected = case.detail
-    runs = []
-    for folder in (meta.folder, dump.folder):
-        run, found = read_run(folder, expected)
-        if run is None or not run.sizes:
-            message = found[0].message if found else "the folder has no batch"
-            raise DumpError(Problem("batch-missing", message))
-        runs.append(run)
-    columns = [np.asarray(getattr(run, tensor), "<f4") for run in runs]
-    return TensorView(
-        expected=columns[0],
-        obtained=columns[1],
-        dtype=DTYPES["F32"],
-        note="each row beside the reference's row of the same position",
-        rows=runs[1].format_position,
-    )
-
-
 SUITE = Suite(
     name="pipeline",
     measures=("exact", "max_abs"),
     args=ARGS,
     cases=read_cases,
     verify=verify,
-    view=_build_view,
     list_files=lambda case: find_batch_files(case.folder).values(),
     options=OPTIONS,
     across=check_relations,
@@ -273,4 +247,5 @@ SUITE = Suite(
     audit="parity.lab.audits.pipeline:audit",
     audit_libraries=("numpy",),
     right_dump="parity.lab.faults.inject:write_pipeline_dump",
+    view="parity.lab.views.pipeline:view",
 )

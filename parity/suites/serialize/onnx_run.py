@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from parity.errors import DumpError, Problem
 from parity.port import process
 from parity.port.exit_findings import is_out_of_memory
 from parity.results import Finding
-from parity.suites.base import Case, Dump
 from parity.suites.messages import format_list, report_error, report_unreadable
 from parity.suites.serialize import onnx_child
 from parity.tensors import FormatError
@@ -34,29 +32,6 @@ _MAX_MODEL_BYTES = 2 * 2**30
 #: Largest output that is read; a sparse file may have a terabyte.
 MAX_BYTES = 64 * 2**20
 Arrays = dict[str, "NDArray[np.float32]"]
-
-
-def compute_outputs(case: Case, dump: Dump, name: str) -> dict[str, NDArray[Any]]:
-    """Compute the outputs for one input: ``torch``, and ``port`` and ``onnx`` where available.
-
-    Raises:
-        ReferenceSuspectError: Inputs or references cannot be read.
-        DumpError: onnxruntime is not installed.
-    """
-    inputs, expected = read_reference(case.folder)
-    ignored: list[Finding] = []
-    port_outputs = read_port_outputs(dump.folder, [name], ignored)
-    found: dict[str, NDArray[Any]] = {"torch": expected[name]}
-    if name in port_outputs:
-        found["port"] = port_outputs[name]
-    model = find_model(dump.folder, ignored)
-    if model is None:
-        return found
-    with tempfile.TemporaryDirectory(prefix="parity-") as folder:
-        result = run_model(model, {name: inputs[name]}, Path(folder), ignored)
-        if result.get("runs") and (outputs := open_outputs(result, name, ignored)):
-            found["onnx"] = np.array(outputs[1])
-    return found
 
 
 def read_reference(folder: Path) -> tuple[Arrays, Arrays]:

@@ -19,13 +19,11 @@ from parity.bundle.layout import (
 )
 from parity.bundle.tolerances import Tolerances, find_tolerance_problems
 from parity.checkpoints.location import read_stored_dtypes
-from parity.errors import DumpError, Problem, ReferenceSuspectError
-from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
+from parity.errors import Problem, ReferenceSuspectError
+from parity.suites.base import Case, Dump, DumpComparison, Suite
 from parity.suites.messages import format_list
 from parity.suites.tensor_findings import compare_tensors
-from parity.suites.tensor_reference import TensorReference
-from parity.suites.views import build_locator, build_unknown_error, read_references, view_tensor
-from parity.tensors.dtypes import DTYPES
+from parity.suites.tensor_reference import TensorReference, build_locator, read_references
 from parity.tensors.folder import list_tensors
 
 ARGS = ("--target", "{case}", "--fixture-dir", "{fixture_dir}", "--output-dir", "{output_dir}")
@@ -178,31 +176,6 @@ def find_reference_path(case: Case) -> Path | None:
     return case.folder / folder if folder else None
 
 
-def _build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
-    """Lay a tensor of a checkpoint, or an output of the model, beside its reference."""
-    folder = find_reference_path(case)
-    if folder is not None:
-        return view_tensor(case, list_tensors(dump.folder), tensor, list_tensors(folder).tensors)
-    from parity.suites.serialize import onnx_run
-
-    inputs = sorted(path.stem.removeprefix("input_") for path in case.folder.glob("input_*.bin"))
-    names = [f"onnx-vs-{side}/{name}" for side in ("port", "torch") for name in inputs]
-    if tensor not in names:
-        raise build_unknown_error(tensor, names)
-    side, _, name = tensor.removeprefix("onnx-vs-").partition("/")
-    found = onnx_run.compute_outputs(case, dump, name)
-    for part in (side, "onnx"):
-        if part not in found:
-            message = f"the dump has no output of {part} for the input {name}"
-            raise DumpError(Problem("tensor-missing", message))
-    dtype = DTYPES["F32"]
-    if found["onnx"].dtype != dtype.storage:
-        message = f"the exported model's output is {found['onnx'].dtype}, expected float32"
-        raise DumpError(Problem("dtype", message))
-    note = f"expected is {'what the port computes itself' if side == 'port' else 'torch'}"
-    return TensorView(expected=found[side], obtained=found["onnx"], dtype=dtype, note=note)
-
-
 def list_files(case: Case) -> list[Path]:
     """List the files of a case: its checkpoint, references, lists, or inputs and outputs."""
     reference = find_reference_path(case)
@@ -220,11 +193,11 @@ SUITE = Suite(
     args=ARGS,
     cases=read_cases,
     verify=verify,
-    view=_build_view,
     list_files=list_files,
     reference_path=find_reference_path,
     pin="parity.lab.pins.serialize:pin",
     audit="parity.lab.audits.serialize:audit",
     audit_libraries=("torch", "safetensors", "gguf"),
     right_dump="parity.lab.faults.inject:write_serialize_dump",
+    view="parity.lab.views.serialize:view",
 )

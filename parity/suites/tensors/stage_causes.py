@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from parity.bundle.layout import list_parts
 from parity.tensors.folder import list_tensors
-from parity.text import align_columns, format_count
+from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -96,19 +96,6 @@ def make_trace(
         obtained=_make_reader(obtained),
         given=_make_reader(read_given(detail)),
     )
-
-
-def explain_cause(cause: StageCause) -> list[str]:
-    """Return what was tried to find the cause of a stage, with numbers, in lines."""
-    if not cause.tried:
-        return [f"nothing was tried: {cause.reason or 'no wrong way of it is known'}"]
-    rows = [("leaves", "computed"), (f"{cause.difference:.3g}", "rightly, from what feeds it")]
-    rows += [(f"{left:.3g}", text) for text, left in sorted(cause.tried, key=lambda row: row[1])]
-    return [
-        f"at most {cause.limit:.3g} of the difference may be left",
-        *(f"  {line}" for line in align_columns(rows)),
-        *([] if cause.ways else ["no known wrong way explains it"]),
-    ]
 
 
 def read_given(detail: TensorCase) -> dict[str, StoredTensor]:

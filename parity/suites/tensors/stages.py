@@ -255,20 +255,3 @@ def _report_hidden(detail: TensorCase) -> Iterable[Finding]:
     if ways := detail.words.get("not_visible"):
         message = f"not compared, since the trace does not show it: {ways}"
         yield Finding(level="notice", code="not-visible", message=message)
-
-
-def find_stage_cause(
-    detail: TensorCase,
-    expected: Mapping[str, StoredTensor],
-    obtained: Mapping[str, StoredTensor],
-    name: str,
-) -> StageCause:
-    """Find the cause of one stage, right or wrong."""
-    results = StageResults(
-        stages={stage.name: stage for stage in detail.stages},
-        errors={},
-        compared={each: {} for each in expected if each in obtained},
-        expected=expected,
-    )
-    _, unseen, moved = results.find_feeds(name)
-    return make_cause_finder(detail, expected, obtained)(name, [*unseen, *moved])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,14 @@ from parity.bundle.manifest_outputs import FORMATS
 from parity.bundle.reader_record import read_record
 from parity.bundle.tensor_case import TensorCase
 from parity.bundle.tensor_rules import Rule
-from parity.bundle.tolerances import JSON_TOLERANCES, Tolerances, tighten
+from parity.bundle.tolerances import JSON_TOLERANCES, Tolerances
 from parity.checkpoints.location import read_stored_dtypes
 from parity.results import Finding
-from parity.suites import views
-from parity.suites.base import Case, Dump, DumpComparison, Suite, TensorView
+from parity.suites.base import Case, Dump, DumpComparison, Suite
 from parity.suites.bundle_files import is_file_name, is_portable, list_files_below
 from parity.suites.messages import format_list
 from parity.suites.tensor_findings import compare_tensors
-from parity.suites.tensor_reference import TensorReference
+from parity.suites.tensor_reference import TensorReference, build_locator
 from parity.suites.tensors import documents
 from parity.suites.tensors.rules import (
     apply_rules,
@@ -36,9 +34,8 @@ from parity.suites.tensors.rules import (
     read_references,
     report_unused_defaults,
 )
-from parity.suites.tensors.stage_causes import explain_cause, format_cause
-from parity.suites.tensors.stages import find_stage_cause, judge_stages
-from parity.suites.tensors.written import check_files, read_dump, read_files
+from parity.suites.tensors.stages import judge_stages
+from parity.suites.tensors.written import check_files, read_files
 from parity.tensors.folder import FolderContents
 from parity.tensors.stored import StoredTensor
 from parity.text import format_count
@@ -130,7 +127,7 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         metadata=None if detail.writes else detail.metadata,
         unreferenced={**applied.unreferenced, **_list_unstored(detail, found, dumped)},
         is_trace=bool(detail.stages),
-        locate=views.build_locator(case),
+        locate=build_locator(case),
     )
     read = [*detail.documents, *detail.texts, *(["stdout.json"] if detail.documents else [])]
     dumped.unread = [name for name in dumped.unread if name not in read]
@@ -201,22 +198,6 @@ def find_names_problem(value: Any) -> str:
     return ""
 
 
-def _build_view(case: Case, dump: Dump, tensor: str) -> TensorView:
-    detail, references = case.detail, read_references(case.detail)
-    dumped = read_dump(detail, dump.folder)
-    view = views.view_tensor(case, dumped, tensor, references)
-    rule = apply_rules(detail, references, dumped).rules.get(tensor)
-    if rule is not None and rule.checks:
-        bounds = tighten(rule.checks[0].bounds, case.requested)[0]
-        view = replace(view, bounds=bounds)
-    if all(stage.name != tensor for stage in detail.stages):
-        return view
-    find = cache(partial(find_stage_cause, detail, references, dumped.tensors, tensor))
-    return replace(
-        view, explain=lambda: explain_cause(find()), cause=lambda _bounds: format_cause(find())
-    )
-
-
 def list_files(case: Case) -> list[Path]:
     """List the files of a case: its checkpoint with all parts, references, and inputs."""
     detail: TensorCase = case.detail
@@ -234,7 +215,6 @@ SUITE = Suite(
     args=ARGS,
     cases=read_cases,
     verify=verify,
-    view=_build_view,
     list_files=list_files,
     has_manifest=True,
     list_rules=list_rules,
@@ -244,5 +224,6 @@ SUITE = Suite(
     audit="parity.lab.audits.tensors:audit",
     audit_libraries=("torch", "safetensors", "gguf"),
     right_dump="parity.lab.faults.inject:write_tensors_dump",
+    view="parity.lab.views.tensors:view",
     options={"gguf-dims": ("stored", "logical"), "checkpoint-names": find_names_problem},
 )

@@ -3,45 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import cache, partial
-from pathlib import Path
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from parity import checkpoints
-from parity.bundle.layout import make_suspect_error
-from parity.checkpoints import StorageLocation
+from numpy.typing import NDArray
+
+from parity.diagnose import FailingTensor, diagnose
 from parity.errors import ConfigError, DumpError, Problem
-from parity.suites.base import Case, TensorView
-from parity.suites.messages import EXAMPLES
+from parity.suites.base import Case
+from parity.suites.tensor_reference import build_locator
 from parity.tensors import FormatError
-from parity.tensors.dtypes import DTYPES
-from parity.tensors.folder import FolderContents, list_tensors
+from parity.tensors.dtypes import DTYPES, DType
+from parity.tensors.folder import FolderContents
 from parity.tensors.stored import StoredTensor
 from parity.text import join_limited
 
 _MAX_LISTED = 20  # Names that a message lists
 
 
-def read_references(place: Path) -> dict[str, StoredTensor]:
-    """Read the tensors of a case's references.
+@dataclass(frozen=True, kw_only=True)
+class TensorView:
+    """A tensor of the reference and of the dump, as arrays that ``show`` lays side by side."""
 
-    Raises:
-        ReferenceSuspectError: They cannot be read or are missing.
-    """
-    if not place.exists():
-        raise make_suspect_error(place, "is missing")
-    found = list_tensors(place)
-    if problems := found.list_problems():
-        raise make_suspect_error(place, "; ".join(problems[:EXAMPLES]))
-    return found.tensors
-
-
-def build_locator(case: Case) -> Callable[[], Mapping[str, StorageLocation]]:
-    """Make a function that locates tensors in the checkpoint; its header is read at most once."""
-    checkpoint = case.placeholders.get("checkpoint")
-    if checkpoint is None:
-        return dict
-    return cache(lambda: checkpoints.locate_tensors(case.folder, Path(checkpoint)))
+    expected: NDArray[Any]  # In its storage type; of the dump's dtype where the dump is a `.bin`
+    obtained: NDArray[Any]  # Likewise; its shape may be another one
+    dtype: DType  # Of both
+    note: str = ""  # What a reader should know of how they are laid side by side
+    #: Names the rows of the first axis; None where their numbers will do.
+    rows: Callable[[int], str] | None = None
+    #: Finds, under bounds, the cause of a difference.
+    cause: Callable[[Mapping[str, float]], str | None] = lambda _bounds: None
+    #: Tolerance of the tensor where it has its own; None for the case's.
+    bounds: Mapping[str, float] | None = None
+    #: Lists what was tried to find the cause, with numbers; None where nobody can.
+    explain: Callable[[], list[str]] | None = None
 
 
 def view_tensor(
@@ -87,8 +83,6 @@ def _find_cause(
     obtained: StoredTensor,
     bounds: Mapping[str, float],
 ) -> str | None:
-    from parity.diagnose import FailingTensor, diagnose
-
     more: dict[str, Any] = {"bounds": bounds, "raw": build_locator(case)().get(tensor)}
     found = diagnose(
         FailingTensor.of(tensor, tensors[tensor], obtained, others=lambda: tensors, **more)

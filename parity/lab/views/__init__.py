@@ -1,0 +1,1 @@
+"""Lay what `show` prints side by side, one module a bundle kind."""
