@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from parity import github as parity_github
+from parity.github import step
 from parity.text import add_secret, mask_secrets
 from parity.verify.options import VerifyOptions
 from tests.action.grammar import Command, commands
@@ -167,7 +168,7 @@ def test_path_is_unchanged_without_a_runner() -> None:
 def test_inputs_are_read_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARITY_INPUT_MIN_CASES", "3")
     monkeypatch.setenv("INPUT_MIN_CASES", "4")
-    assert parity_github.read_inputs() == {"min-cases": "3"}
+    assert step.read_inputs() == {"min-cases": "3"}
 
 
 CACHING = {
@@ -188,9 +189,7 @@ CACHING = {
 def test_cache_rules_by_event(event: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_EVENT_NAME", event)
     monkeypatch.setenv("GITHUB_REF_TYPE", kind)
-    assert (parity_github.is_cache_readable(), parity_github.is_cache_writable()) == CACHING[
-        event, kind
-    ]
+    assert (step.is_cache_readable(), step.is_cache_writable()) == CACHING[event, kind]
 
 
 def test_token_and_inputs_are_removed_before_the_port_runs(

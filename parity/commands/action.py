@@ -16,6 +16,7 @@ from parity.commands.merge import MergeOptions, merge
 from parity.commands.plan import PlanOptions, plan_jobs
 from parity.commands.verify import verify
 from parity.errors import EXIT_CODES, ConfigError, ParityError, Problem
+from parity.github import step
 from parity.lockfile import Bundle, load
 from parity.reports.console import RunConsole
 from parity.store.store import Store
@@ -32,7 +33,7 @@ from parity.verify.options import (
 #: File name of the plan, written by ``plan`` and read by ``merge``.
 PLAN_FILE, PLAN_ARTIFACT = "parity-plan.json", "parity-plan"
 # Nothing is cached after these. They precede all other kinds, so no exit code hides one.
-_UNCACHED_EXIT_CODES = [EXIT_CODES["config"], EXIT_CODES["integrity"], EXIT_CODES["fetch"]]
+_UNCACHED_CODES = [EXIT_CODES["config"], EXIT_CODES["integrity"], EXIT_CODES["fetch"]]
 _CACHES, _FAIL_ON = ("auto", "true", "false"), ("mismatch", "warning")
 _MAX_MINUTES = 100_000.0
 
@@ -134,7 +135,7 @@ INPUTS = {
     ),
     "python-version": _Input("3.14", "", str),
     "cache": _Input("auto", "cache", *_choose(_CACHES)),
-    "annotations": _Input("10", "annotations", *_count(github.MAX_ANNOTATIONS)),
+    "annotations": _Input("10", "annotations", *_count(step.MAX_ANNOTATIONS)),
     "summary": _Input("full", "summary", *_choose(SUMMARIES)),
     "report-dir": _Input("parity-report", "report_dir", _parse_path, _PATH),
     "report-formats": _Input(
@@ -195,7 +196,7 @@ def run_step(options: StepOptions, console: RunConsole) -> int:
     if not is_first:
         publish.set_outputs({"conclusion": "error"})
     try:
-        inputs = read_inputs(github.read_inputs())
+        inputs = read_inputs(step.read_inputs())
     except ParityError as error:
         if is_first:
             return _clear_cache_outputs()  # the step that needs the inputs reports the error
@@ -213,7 +214,7 @@ def _prepare(inputs: ActionInputs, _console: RunConsole) -> int:
     digests = sorted(
         one.locked.sha256 for bundle in bundles for one in bundle.list_downloads() if one.locked
     )
-    if not digests or not _is_cache_allowed(inputs, github.is_cache_readable()):
+    if not digests or not _is_cache_allowed(inputs, step.is_cache_readable()):
         return _clear_cache_outputs()
     key = hashlib.sha256("\n".join(digests).encode()).hexdigest()
     blobs = Store.from_environment().root / "blobs"
@@ -248,9 +249,7 @@ def _run_verify(inputs: ActionInputs, console: RunConsole) -> int:
         private = [b.id for b in _load_bundles(inputs) if b.source.startswith("hf://")]
         inputs = replace(inputs, private_bundles=private)
     code = verify(inputs, console, bundle_states.format_lock_changes)
-    is_saved = (
-        _is_cache_allowed(inputs, github.is_cache_writable()) and code not in _UNCACHED_EXIT_CODES
-    )
+    is_saved = _is_cache_allowed(inputs, step.is_cache_writable()) and code not in _UNCACHED_CODES
     publish.set_outputs({"cache-save": "true" if is_saved else "false"})
     return code
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from parity import github
 from parity.bundle.document import MAX_JSON
 from parity.bundle.yaml_nodes import MAX_TEXT
 from parity.drift import BundleDrift, compare_trees
 from parity.errors import ConfigError, Location, ParityError, Problem
+from parity.github import step
 from parity.lockfile import Bundle, Locked, Lockfile, load, parse
 from parity.lockfile.source_rules import is_local
 from parity.port import process
@@ -172,7 +172,7 @@ def format_lock_changes(
     prepared: Iterable[PreparedBundle | PreparationError], options: Options, console: RunConsole
 ) -> list[str]:
     """Return Markdown for each bundle whose lock a pull request changes; none elsewhere."""
-    revision = github.get_base_revision()
+    revision = step.get_base_revision()
     if revision is None:
         return []
     try:

@@ -1,4 +1,4 @@
-"""GitHub's runner: the only reader of ``GITHUB_*``, ``PARITY_INPUT_*`` and Nox's variables.
+"""GitHub's runner: the only reader of ``GITHUB_*`` and Nox's variables, ``step`` of all inputs.
 
 The runner accepts commands on stdout, and files that it reads at the end of the step. Both are
 escaped as its grammar requires (actions/runner ``ActionCommand.cs``, ``FileCommandManager.cs``).
@@ -21,15 +21,10 @@ from parity.text import add_secret, format_path, mask_secrets
 MAX_SUMMARY_BYTES = 1024 * 1024
 #: Characters of a message and of a title that GitHub displays.
 MAX_MESSAGE_CHARACTERS, MAX_TITLE_CHARACTERS = 4096, 255
-#: Annotations of one level that GitHub keeps for a step; a composite action is one step.
-MAX_ANNOTATIONS = 10
 
-_INPUT = "PARITY_INPUT_"
+INPUT_PREFIX = "PARITY_INPUT_"
 _DATA_ESCAPES = (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"))
 _PROPERTY_ESCAPES = (*_DATA_ESCAPES, (":", "%3A"), (",", "%2C"))
-#: Events whose results others receive: such runs never read a cache.
-_UNCACHED_EVENTS = ("release", "pull_request_target", "workflow_run")
-_SAVING_EVENTS = ("push", "schedule", "workflow_dispatch")
 _MODULE_WORDS = 3  # of `python -m nox`
 _working_folders: list[Path] = []
 _exposed_tokens: list[str] = []
@@ -119,32 +114,6 @@ def find_workspace_path(path: Path) -> str | None:
     return full.relative_to(root).as_posix() if full.is_relative_to(root) else None
 
 
-def get_base_revision() -> str | None:
-    """Return the base branch of a pull request's run, else None."""
-    name = os.environ.get("GITHUB_BASE_REF")
-    return f"origin/{name}" if is_on_github() and name else None
-
-
-def read_inputs() -> dict[str, str]:
-    """Return the action's inputs by name, unparsed; inputs without a variable are missing."""
-    return {
-        name.removeprefix(_INPUT).lower().replace("_", "-"): value
-        for name, value in os.environ.items()
-        if name.startswith(_INPUT)
-    }
-
-
-def is_cache_readable() -> bool:
-    """Return whether this run may read a cache: not if others receive its results."""
-    event, kind = os.environ.get("GITHUB_EVENT_NAME"), os.environ.get("GITHUB_REF_TYPE")
-    return event not in _UNCACHED_EVENTS and kind != "tag"
-
-
-def is_cache_writable() -> bool:
-    """Return whether this run may write a cache: never in a pull request, which evicts others."""
-    return is_cache_readable() and os.environ.get("GITHUB_EVENT_NAME") in _SAVING_EVENTS
-
-
 def format_command(name: str, data: str = "", **properties: str | int) -> str:
     """Return one workflow command, escaped and ready to print."""
     fields = ",".join(
@@ -219,5 +188,5 @@ def withdraw_hub_token() -> None:
     """Remove the token and all inputs, so that programs of the repo do not inherit them."""
     if _exposed_tokens and os.environ.get("HF_TOKEN") == _exposed_tokens.pop():
         del os.environ["HF_TOKEN"]
-    for name in [name for name in os.environ if name.startswith(_INPUT)]:
+    for name in [name for name in os.environ if name.startswith(INPUT_PREFIX)]:
         del os.environ[name]
