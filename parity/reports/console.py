@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from parity import github
 from parity.errors import ParityError
 from parity.reports import phrases
-from parity.reports.stages import format_sparkline
 from parity.results import BundleResult, CaseResult, Finding, Report
 from parity.text import format_count, join_limited, sanitize_message
 
@@ -127,7 +126,7 @@ class RunConsole:
                     advised.add(finding.code)
                     for line in phrases.format_advice(finding.code):
                         self.print_line(f"    {line}", "cyan")
-            if result and (growth := format_sparkline(result, sys.stdout.encoding)):
+            if result and (growth := phrases.format_sparkline(result, sys.stdout.encoding)):
                 self.print_line(f"  {growth}")
             if command:
                 self.print_command(f"  repeat: {sanitize_message(command)}")

@@ -9,7 +9,6 @@ from junitparser import Attr, Error, Failure, IntAttr, JUnitXml, Skipped, TestCa
 from parity import github
 from parity.errors import Location
 from parity.reports import phrases
-from parity.reports.stages import describe_seen
 from parity.results import CaseResult, Finding, Report
 from parity.text import sanitize_message
 
@@ -47,7 +46,7 @@ def _build_case(result: CaseResult) -> _Case:
     _set_location(case, (first.where if first else None) or result.source)
     if result.errors:
         case.result = [_build_result(result.errors, result.command)]
-    if seen := describe_seen([result]):
+    if seen := phrases.describe_seen([result]):
         case.system_out = seen
     if not result.errors and result.verdict in ("known-failure", "skipped"):
         case.result = [Skipped(sanitize_message(f"{result.verdict}: {result.reason}"))]

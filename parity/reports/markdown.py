@@ -10,7 +10,7 @@ import html
 from collections.abc import Sequence
 
 from parity.errors import ParityError
-from parity.reports import phrases, stages
+from parity.reports import phrases
 from parity.results import CaseResult, Finding, Report
 from parity.text import format_count, sanitize_message, truncate
 
@@ -115,14 +115,14 @@ def _format_case(case: CaseResult) -> str:
 
 def _format_growth(case: CaseResult) -> str:
     """Format the errors of a model's stages as a folded table; empty for other cases."""
-    if not (table := stages.list_table(case)):
+    if not (table := phrases.list_table(case)):
         return ""
     rows = [
         f"| {format_cell(name)} | {' | '.join(map(escape_markdown, more))} |\n"
         for name, *more in table
     ]
     head = "| stage | largest error | tolerance | |\n|---|--:|--:|---|\n"
-    return "\n" + _fold(stages.describe_table(case), head + "".join(rows))
+    return "\n" + _fold(phrases.describe_table(case), head + "".join(rows))
 
 
 def _format_drift(report: Report) -> str:

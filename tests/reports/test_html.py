@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from parity.reports import charts, html
+from parity.reports import html
 from parity.results import Report
 from tests.reports.test_console import mixed, passing
 from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
@@ -142,9 +142,9 @@ def test_foreign_text_is_escaped_everywhere(text: str) -> None:
 
 def test_charts_use_the_colours_of_the_page() -> None:
     for svg in (
-        charts.draw_histogram([(-3, 4), (-2, 0), (-1, 9)]),
-        charts.draw_heatmap([[1, 0], [0, math.inf]]),
-        charts.draw_scatter([[1.0, 2.0], [1.0, 1.0]]),
+        html.draw_histogram([(-3, 4), (-2, 0), (-1, 9)]),
+        html.draw_heatmap([[1, 0], [0, math.inf]]),
+        html.draw_scatter([[1.0, 2.0], [1.0, 1.0]]),
     ):
         assert ET.fromstring(svg.replace("xlink:", "")).tag.endswith("svg")  # noqa: S314 - our own
         assert "var(--bad)" in svg
@@ -153,7 +153,7 @@ def test_charts_use_the_colours_of_the_page() -> None:
 
 
 def test_labels_of_forty_bins_do_not_overlap() -> None:
-    svg = charts.draw_histogram([(power, 1 + power % 9) for power in range(-30, 10)])
+    svg = html.draw_histogram([(power, 1 + power % 9) for power in range(-30, 10)])
     labels = re.findall(r">(1e[+-]\d+)<", svg)
     assert 3 <= len(labels) <= 8
 

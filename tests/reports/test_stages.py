@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parity.reports import github_annotations, html, json, junit, markdown, stages
+from parity.reports import github_annotations, html, json, junit, markdown, phrases
 from parity.reports.console import RunConsole
 from parity.reports.json_reader import load_report
 from parity.results import CaseResult, Report
@@ -51,12 +51,12 @@ def _report() -> Report:
     ],
 )
 def test_sparkline(case: CaseResult, encoding: str | None, expected: str) -> None:
-    line = stages.format_sparkline(case, encoding)
+    line = phrases.format_sparkline(case, encoding)
     assert line.removeprefix("errors by stage: ").partition(" (")[0] == expected
 
 
 def test_sparkline_of_many_stages_fits_a_line() -> None:
-    line = stages.format_sparkline(make_trace(*[1e-7] * 500, 1e-2, first=500))
+    line = phrases.format_sparkline(make_trace(*[1e-7] * 500, 1e-2, first=500))
     assert len(line.partition(" (")[0]) < 76
 
 
