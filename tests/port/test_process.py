@@ -18,7 +18,7 @@ import pytest
 
 from parity.port import process
 from parity.port.process import child as child_module
-from parity.port.process import is_token
+from parity.port.process import is_token, memory_limit
 from parity.port.process.child import Child
 from parity.text import mask_secrets
 
@@ -576,3 +576,70 @@ def test_the_limit_of_memory_is_noticed_when_it_is_reached(tmp_path: Path) -> No
 
     assert (near.exit_code, near.reached_limit) == (1, True)
     assert (far.exit_code, far.reached_limit) == (1, False)
+
+
+@pytest.fixture(params=["prlimit", "python"])
+def launcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each program that starts another one under a limit of memory."""
+    if request.param == "python":
+        monkeypatch.setattr(memory_limit, "_PRLIMIT", "/nowhere/prlimit")
+    elif not Path(memory_limit._PRLIMIT).exists():
+        pytest.skip("this system has no prlimit")
+    return str(request.param)
+
+
+@process_test
+@posix
+@pytest.mark.usefixtures("launcher")
+def test_a_program_and_its_children_have_the_limits(tmp_path: Path) -> None:
+    code = """
+        import resource, signal, subprocess, sys
+        names = ("DATA" if sys.platform == "linux" else "AS", "STACK", "CORE")
+        kinds = [getattr(resource, f"RLIMIT_{name}") for name in names]
+        print([resource.getrlimit(kind) for kind in kinds], flush=True)
+        if len(sys.argv) < 2:
+            subprocess.run([sys.executable, *sys.orig_argv[1:], "child"], check=True)
+    """
+    import resource  # noqa: PLC0415 - there is none on Windows
+
+    result = python(code, tmp_path, memory=2**30)
+
+    stack = (8 * 2**20, resource.getrlimit(resource.RLIMIT_STACK)[1])
+    expected = [(2**30, 2**30), stack, (0, 0)]
+    assert result.stdout.splitlines() == [str(expected)] * 2
+
+
+BROKEN = {
+    "a text without a first line": (b"touch started\n", "Exec format error"),
+    "an interpreter that is missing": (b"#!/nowhere/sh\n", "No such file or directory"),
+    "another machine's": (b"\x7fELF\x02\x02\x01" + bytes(13), "Exec format error"),
+}
+
+
+@process_test
+@posix
+@pytest.mark.usefixtures("launcher")
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_cannot_be_started_is_no_end(name: str, tmp_path: Path) -> None:
+    content, reason = BROKEN[name]
+    program = tmp_path / "program"
+    program.write_bytes(content)
+    program.chmod(0o755)
+    with pytest.raises(process.NotStartedError, match=reason):
+        process.run([str(program)], cwd=tmp_path, env={}, timeout=30, memory=2**30)
+    assert not Path(tmp_path, "started").exists(), "no shell has read it"
+
+
+@process_test
+@linux
+@pytest.mark.usefixtures("launcher")
+def test_a_program_that_prlimit_cannot_start_is_no_end(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    original = Path(sys.executable).resolve()
+    # Linked against a loader that is missing, so that only the launcher can say why.
+    data = original.read_bytes()
+    at = data.index(b"/ld-linux") if b"/ld-linux" in data else data.index(b"/ld-musl")
+    program.write_bytes(data[: at + 1] + b"xx" + data[at + 3 :])
+    program.chmod(0o755)
+    with pytest.raises(process.NotStartedError, match="No such file or directory"):
+        process.run([str(program)], cwd=tmp_path, env={}, timeout=30, memory=2**30)

@@ -116,9 +116,8 @@ def run(
         raise problem
     code, name = (None, None) if timed_out else _decode_exit(child.exit_code)
     stderr = err.decode_tail()
-    failure = memory_limit.START_FAILURE_PREFIX
-    if memory and code == memory_limit.START_FAILURE_EXIT and stderr.startswith(failure):
-        raise NotStartedError(argv[0], stderr.removeprefix(failure).strip())
+    if memory and (failure := memory_limit.find_start_failure(code, stderr)):
+        raise NotStartedError(argv[0], failure)
     return ProcessResult(
         argv=tuple(argv),
         exit_code=code,
@@ -143,8 +142,7 @@ def _build_args(
     args = [program, *argv[1:]]
     if memory is None or not memory_limit.is_available():
         return args
-    # Isolated and without `site`: the child's environment must not reach into ours.
-    return [sys.executable, "-I", "-S", str(Path(memory_limit.__file__)), str(memory), *args]
+    return memory_limit.build_args(memory, args)
 
 
 def _decode_exit(returncode: int) -> tuple[int | None, str | None]:
