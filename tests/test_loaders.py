@@ -120,19 +120,13 @@ RANKS = {
     "not filled up": (deal(RANDOM, 3), "fill", ["rank-batches"]),
     "uneven": (deal(RANDOM, 3), "uneven", []),
     "all deliver everything": ([RANDOM, RANDOM], "fill", ["rank-overlap"]),
-    "each shuffles by a seed of its own": (
-        [RANDOM[::2], OTHER[::2]],
-        "fill",
-        ["rank-overlap", "rank-missing"],
-    ),
+    "each shuffles by a seed of its own": ([RANDOM[::2], OTHER[::2]], "fill",
+        ["rank-overlap", "rank-missing"]),
     "never shuffled": (deal(np.arange(1000), 4), "fill", ["not-shuffled"]),
     "never shuffled, filled up": (deal([*range(1000), 0, 1], 3), "fill", ["not-shuffled"]),
     "each has one part, in order": (np.split(np.arange(1000), 4), "fill", ["weak-shuffle"]),
-    "each shuffles one part": (
-        [RANDOM[RANDOM < 500], RANDOM[RANDOM >= 500]],
-        "fill",
-        ["weak-shuffle"],
-    ),
+    "each shuffles one part": ([RANDOM[RANDOM < 500], RANDOM[RANDOM >= 500]], "fill",
+        ["weak-shuffle"]),
     "windows of 50": (
         deal(
             np.concatenate([part[OTHER[OTHER < 50]] for part in np.split(np.arange(1000), 20)]), 4
@@ -140,7 +134,7 @@ RANKS = {
         "fill",
         ["weak-shuffle"],
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", RANKS)

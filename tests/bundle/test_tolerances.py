@@ -26,32 +26,18 @@ TIGHTER = {
 LOOSER = {
     "larger": ({"max_abs": 1e-6}, {"max_abs": 1e-5}, ["max_abs 1e-05 is looser than 1e-06"]),
     "cosine smaller": ({"cosine": 0.99}, {"cosine": 0.9}, ["cosine 0.9 is looser than 0.99"]),
-    "than exact": (
-        {"exact": 1.0},
-        {"max_abs": 0.0, "cosine": 1.0},
-        [
-            "max_abs 0 is looser than exact, which is stated",
-            "cosine 1 is looser than exact, which is stated",
-        ],
-    ),
+    "than exact": ({"exact": 1.0}, {"max_abs": 0.0, "cosine": 1.0},
+        ["max_abs 0 is looser than exact, which is stated",
+        "cosine 1 is looser than exact, which is stated"]),
     "atol, where it is 0": ({"rtol": 1e-3}, {"atol": 1e-9}, ["atol 1e-09 is looser than 0"]),
     "rtol, where it is 0": ({"atol": 1e-3}, {"rtol": 1e-9}, ["rtol 1e-09 is looser than 0"]),
-    "a pair beside close": (
-        {"close": 1.0},
-        {"atol": 0.0},
-        ["atol cannot be compared with close, which is stated"],
-    ),
-    "close beside a pair": (
-        {"rtol": 1e-3},
-        {"close": 1.0},
-        ["close cannot be compared with rtol, which is stated"],
-    ),
-    "one of two": (
-        {"max_abs": 1e-6, "ulp": 4},
-        {"max_abs": 1e-7, "ulp": 5},
-        ["ulp 5 is looser than 4"],
-    ),
-}
+    "a pair beside close": ({"close": 1.0}, {"atol": 0.0},
+        ["atol cannot be compared with close, which is stated"]),
+    "close beside a pair": ({"rtol": 1e-3}, {"close": 1.0},
+        ["close cannot be compared with rtol, which is stated"]),
+    "one of two": ({"max_abs": 1e-6, "ulp": 4}, {"max_abs": 1e-7, "ulp": 5},
+        ["ulp 5 is looser than 4"]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TIGHTER)

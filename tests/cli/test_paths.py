@@ -45,54 +45,31 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 REPO = ["--repo", "../repo"]
 #: Command lines of each verb, and files that must exist afterwards below the working folder.
 LINES: dict[str, tuple[list[list[str]], list[str]]] = {
-    "verify": (
-        [
-            ["verify", *REPO, "--report-dir", "report"],
-            ["verify", "--repo", "../repo", "--lockfile", "../repo/fixtures.lock.yaml"],
-            ["verify", *REPO, "--dumps", "dumps", "--report-dir", "./other/../report"],
-        ],
-        ["report/report.json"],
-    ),
+    "verify": ([["verify", *REPO, "--report-dir", "report"],
+        ["verify", "--repo", "../repo", "--lockfile", "../repo/fixtures.lock.yaml"],
+        ["verify", *REPO, "--dumps", "dumps", "--report-dir", "./other/../report"]],
+        ["report/report.json"]),
     "fetch": ([["fetch", *REPO, "zoo"]], []),
     "prove": ([["prove", *REPO]], []),
     "show": ([["show", *REPO, "y", "w"], ["show", *REPO, "y", "w", "--dumps", "dumps"]], []),
     "pin": ([["pin", "tensors", "folder", "--out", "pinned"]], ["pinned/folder.tar"]),
-    "bump": (
-        [["bump", *REPO, "--from-file", "../repo/zoo.tar", "--accept-audit"]],
-        ["../repo/fixtures.lock.yaml"],
-    ),
+    "bump": ([["bump", *REPO, "--from-file", "../repo/zoo.tar", "--accept-audit"]],
+        ["../repo/fixtures.lock.yaml"]),
     "diff": ([["diff", *REPO, "zoo", "--from", "../repo/zoo.tar"]], []),
     "audit": ([["audit", *REPO, "--report-dir", "audited"]], []),
     "cache": ([["cache", "ls", "--lockfile", "../repo/fixtures.lock.yaml"]], []),
     "init": ([["init", "--repo", "new"]], ["new/fixtures.lock.yaml"]),
     "plan": ([["plan", *REPO, "--out", "plan.json"]], ["plan.json"]),
-    "merge": (
-        [
-            ["verify", *REPO, "--report-dir", "jobs/1"],
-            ["plan", *REPO, "--out", "plan.json"],
-            ["merge", *REPO, "jobs", "--plan", "plan.json", "--report-dir", "merged"],
-        ],
-        ["merged/report.json"],
-    ),
-    "scoreboard": (
-        [
-            ["verify", *REPO, "--report-dir", "report"],
-            ["scoreboard", "mine=report", "--html", "board.html"],
-        ],
-        ["board.html"],
-    ),
-    "reproduce": (
-        [
-            ["reproduce", *REPO, "zoo/y", "--out", "packed"],
-            ["reproduce", *REPO, "zoo/y", "--out", "packed2", "--dumps", "dumps"],
-        ],
-        ["packed/REPORT.md", "packed2/obtained/w.bin"],
-    ),
-    "fuzz": (
-        [["fuzz", "--repo", "../repo", "../repo/fixtures.lock.yaml", "--out", "found"]],
-        [],
-    ),
-}
+    "merge": ([["verify", *REPO, "--report-dir", "jobs/1"], ["plan", *REPO, "--out", "plan.json"],
+        ["merge", *REPO, "jobs", "--plan", "plan.json", "--report-dir", "merged"]],
+        ["merged/report.json"]),
+    "scoreboard": ([["verify", *REPO, "--report-dir", "report"],
+        ["scoreboard", "mine=report", "--html", "board.html"]], ["board.html"]),
+    "reproduce": ([["reproduce", *REPO, "zoo/y", "--out", "packed"],
+        ["reproduce", *REPO, "zoo/y", "--out", "packed2", "--dumps", "dumps"]],
+        ["packed/REPORT.md", "packed2/obtained/w.bin"]),
+    "fuzz": ([["fuzz", "--repo", "../repo", "../repo/fixtures.lock.yaml", "--out", "found"]], []),
+}  # fmt: skip
 
 
 def test_every_verb_has_a_line() -> None:

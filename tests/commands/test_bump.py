@@ -111,23 +111,14 @@ CHECK_LAYOUT = bump._check_layout
 #: Archives that are no bundles, and what is said of them.
 LAYOUTS: dict[str, tuple[str, Files, str]] = {
     "no manifest": ("tensors", FILES, "parity.json is missing"),
-    "no manifest, a single case": (
-        "tensors",
-        {"in/x.npy": b""},
-        "parity.json is missing; a bundle of the suite tensors has one at its root",
-    ),
-    "one folder down": (
-        "tensors",
-        {"in/parity.json": encode_json({})},
-        "pack its content (tar -C 'in' -cf bundle.tar .)",
-    ),
-    "loaders one folder down": (
-        "dataloader",
-        {"in/a/meta.json": encode_json({})},
-        "pack its content (tar -C 'in' -cf bundle.tar .)",
-    ),
+    "no manifest, a single case": ("tensors", {"in/x.npy": b""},
+        "parity.json is missing; a bundle of the suite tensors has one at its root"),
+    "one folder down": ("tensors", {"in/parity.json": encode_json({})},
+        "pack its content (tar -C 'in' -cf bundle.tar .)"),
+    "loaders one folder down": ("dataloader", {"in/a/meta.json": encode_json({})},
+        "pack its content (tar -C 'in' -cf bundle.tar .)"),
     "another suite's": ("serialize", FILES, "the bundle has no case"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

@@ -98,22 +98,13 @@ DUMPS = ["loader_dump", "onnx_dump", "pth_dump", "tensor_dump"]
 PACKAGE = '[package]\nname = "io"\n'
 #: Files of a repo, the bundle's name; the entry's package, example, `cwd` and features.
 REPOS: dict[str, tuple[dict[str, str], str, tuple[object, ...]]] = {
-    "a workspace in a folder": (
-        {"rs/Cargo.toml": '[workspace]\nmembers = ["io"]\n', "rs/io/Cargo.toml": PACKAGE},
-        "onnx-v1",
-        ("io", "onnx_dump", "rs", ()),
-    ),
+    "a workspace in a folder": ({"rs/Cargo.toml": '[workspace]\nmembers = ["io"]\n',
+        "rs/io/Cargo.toml": PACKAGE}, "onnx-v1", ("io", "onnx_dump", "rs", ())),
     "a crate in a folder": ({"io/Cargo.toml": PACKAGE}, "pth", ("io", "pth_dump", "io", ())),
-    "the workspace of the root": (
-        {"Cargo.toml": "[workspace]\n", "io/Cargo.toml": PACKAGE},
-        "tiny-pth-v1",
-        ("io", "pth_dump", ".", ()),
-    ),
-    "excluded from the workspace": (
-        {"Cargo.toml": '[workspace]\nexclude = ["io"]\n', "io/Cargo.toml": PACKAGE},
-        "pth",
-        ("io", "pth_dump", "io", ()),
-    ),
+    "the workspace of the root": ({"Cargo.toml": "[workspace]\n", "io/Cargo.toml": PACKAGE},
+        "tiny-pth-v1", ("io", "pth_dump", ".", ())),
+    "excluded from the workspace": ({"Cargo.toml": '[workspace]\nexclude = ["io"]\n',
+        "io/Cargo.toml": PACKAGE}, "pth", ("io", "pth_dump", "io", ())),
     "features": (
         {
             "Cargo.toml": f'{PACKAGE}[[example]]\nname = "pth_dump"\nrequired-features = ["a"]\n',
@@ -122,21 +113,13 @@ REPOS: dict[str, tuple[dict[str, str], str, tuple[object, ...]]] = {
         "pth",
         ("io", "pth_dump", ".", ("a",)),
     ),
-    "a folder with an emoji": (
-        {'📦 "it\'s"/io/Cargo.toml': PACKAGE},
-        "pth",
-        ("io", "pth_dump", '📦 "it\'s"/io', ()),
-    ),
-    "manifests that cargo rejects": (
-        {
-            "Cargo.toml": PACKAGE,
-            "a/Cargo.toml": '[package]\nname = "a"\n[[example]]\nname = "pth_dump"\npath = 3\n',
-            "b/Cargo.toml": 'example = ["x"]\n[package]\nname = "b"\n',
-            "c/Cargo.toml": '[workspace]\nexclude = 3\n[package]\nname = "c"\n',
-        },
-        "pth",
-        ("io", "pth_dump", ".", ()),
-    ),
+    "a folder with an emoji": ({'📦 "it\'s"/io/Cargo.toml': PACKAGE}, "pth",
+        ("io", "pth_dump", '📦 "it\'s"/io', ())),
+    "manifests that cargo rejects": ({"Cargo.toml": PACKAGE,
+        "a/Cargo.toml": '[package]\nname = "a"\n[[example]]\nname = "pth_dump"\npath = 3\n',
+        "b/Cargo.toml": 'example = ["x"]\n[package]\nname = "b"\n',
+        "c/Cargo.toml": '[workspace]\nexclude = 3\n[package]\nname = "c"\n'}, "pth", ("io",
+        "pth_dump", ".", ())),
     "another path": (
         {
             "Cargo.toml": f'{PACKAGE}[[example]]\nname = "zoo_dump"\npath = "tools/zoo.rs"\n',
@@ -146,12 +129,9 @@ REPOS: dict[str, tuple[dict[str, str], str, tuple[object, ...]]] = {
         ("io", "zoo_dump", ".", ()),
     ),
     "the bundle's kind": ({"Cargo.toml": PACKAGE}, "dataloader-v1", ("io", "loader_dump", ".", ())),
-    "names that YAML reads otherwise": (
-        {"Cargo.toml": '[package]\nname = "on"\n', "examples/1_dump.rs": ""},
-        "1",
-        ("on", "1_dump", ".", ()),
-    ),
-}
+    "names that YAML reads otherwise": ({"Cargo.toml": '[package]\nname = "on"\n',
+        "examples/1_dump.rs": ""}, "1", ("on", "1_dump", ".", ())),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("files", "name", "expected"), REPOS.values(), ids=REPOS)

@@ -78,47 +78,25 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 LINKS = {
     "bump, a lockfile": ("fixtures.lock.yaml", "lock.yaml", ["bump"], "lockfile-unwritable"),
     "bump, a folder": ("sub", ".", ["bump", "--lockfile", "sub/lock.yaml"], "lockfile-unwritable"),
-    "init, a lockfile": (
-        "fixtures.lock.yaml",
-        "lock.yaml",
-        ["init", "https://example.org/next-v1.tar"],
-        "lockfile-unwritable",
-    ),
+    "init, a lockfile": ("fixtures.lock.yaml", "lock.yaml",
+        ["init", "https://example.org/next-v1.tar"], "lockfile-unwritable"),
     "init, a new lockfile": ("fixtures.lock.yaml", "nothing", ["init"], "lockfile-unwritable"),
-    "init, a new lockfile's folder": (
-        "sub",
-        ".",
-        ["init", "--lockfile", "sub/new.yaml"],
-        "lockfile-unwritable",
-    ),
+    "init, a new lockfile's folder": ("sub", ".", ["init", "--lockfile", "sub/new.yaml"],
+        "lockfile-unwritable"),
     "init, a workflow": (".github/workflows/parity.yml", "nothing", ["init"], "init"),
     "init, a workflow's folder": (".github", ".", ["init"], "init"),
     "scoreboard, a page": ("page.md", "page.md", ["scoreboard", "R", "--write", "page.md"], "page"),
-    "scoreboard, a page's folder": (
-        "sub",
-        ".",
-        ["scoreboard", "R", "--write", "sub/page.md"],
-        "page",
-    ),
+    "scoreboard, a page's folder": ("sub", ".", ["scoreboard", "R", "--write", "sub/page.md"],
+        "page"),
     "scoreboard, HTML": ("x.html", "page.md", ["scoreboard", "R", "--html", "x.html"], "page"),
     "scoreboard, new HTML": ("x.html", "nothing", ["scoreboard", "R", "--html", "x.html"], "page"),
-    "scoreboard, HTML's folder": (
-        "sub",
-        ".",
-        ["scoreboard", "R", "--html", "sub/x.html"],
-        "page",
-    ),
+    "scoreboard, HTML's folder": ("sub", ".", ["scoreboard", "R", "--html", "sub/x.html"], "page"),
     "pin, a folder": ("sub", ".", ["pin", "dataloader", "--out", "sub"], "report-dir"),
     "audit, a folder": ("sub", ".", ["audit", "--report-dir", "sub/r"], "report-dir"),
     "plan, a file": ("plan.json", "nothing", ["plan", "--out", "plan.json"], "report-dir"),
     "plan, a folder": ("sub", ".", ["plan", "--out", "sub/plan.json"], "report-dir"),
-    "reproduce, a folder": (
-        "sub",
-        ".",
-        ["reproduce", "a/a", "--out", "sub/r"],
-        "report-dir",
-    ),
-}
+    "reproduce, a folder": ("sub", ".", ["reproduce", "a/a", "--out", "sub/r"], "report-dir"),
+}  # fmt: skip
 
 
 #: Verbs whose paths may be below a repo that is not the workspace.

@@ -354,20 +354,14 @@ FORGED: dict[str, tuple[Callable[[Any], None], str]] = {
     "a pass with an error": (change(f"{RED}.verdict", "pass"), "'pass', but its findings give"),
     "a skipped case with an error": (change(f"{RED}.verdict", "skipped"), EXCUSED),
     "a known failure with an error": (change(f"{RED}.verdict", "known-failure"), EXCUSED),
-    "a skipped case with an error, and all else to match": (
-        change_all({f"{RED}.verdict": "skipped", f"{RED}.reason": "no control", **GREEN}),
-        EXCUSED,
-    ),
-    "a known failure that nothing allows": (
-        change_all({f"{CASE}.verdict": "known-failure", f"{CASE}.reason": "it is known"}),
-        "'known-failure' without a reason",
-    ),
+    "a skipped case with an error, and all else to match": (change_all({f"{RED}.verdict": "skipped",
+        f"{RED}.reason": "no control", **GREEN}), EXCUSED),
+    "a known failure that nothing allows": (change_all({f"{CASE}.verdict": "known-failure",
+        f"{CASE}.reason": "it is known"}), "'known-failure' without a reason"),
     "an error that is a mismatch": (change(f"{RED}.verdict", "error"), "'error', but its findings"),
     "a fail without an error": (change(f"{CASE}.verdict", "fail"), "'fail', but its findings give"),
-    "a skipped case without a reason": (
-        change(f"{CASE}.verdict", "skipped"),
-        "'skipped' without a reason",
-    ),
+    "a skipped case without a reason": (change(f"{CASE}.verdict", "skipped"),
+        "'skipped' without a reason"),
     "an exit code that is none": (change("exit_code", 70), "70 is not one of"),
     "another exit code": (change("exit_code", 0), "exit code 0, but its findings give 1"),
     "another kind": (change("failure_kind", None), "failure kind None, but its findings give"),
@@ -378,14 +372,12 @@ FORGED: dict[str, tuple[Callable[[Any], None], str]] = {
         lambda report: report["bundles"][0]["cases"].append(report["bundles"][0]["cases"][0]),
         "case 'x' twice",
     ),
-    "a bundle twice": (
-        lambda report: report["bundles"].append(report["bundles"][0]),
-        "bundle 'b' twice",
-    ),
+    "a bundle twice": (lambda report: report["bundles"].append(report["bundles"][0]),
+        "bundle 'b' twice"),
     "no tree": (change("bundles.0.tree", None), "but no digest of its files"),
     "an outcome that was not expected": (change(f"{CASE}.outcome", "refused"), "expects 'nothing'"),
     "an expectation that was not met": (change(f"{CASE}.expect", "refuse"), "is not 'refuse'"),
-}
+}  # fmt: skip
 
 
 def make_red_report() -> Report:
@@ -452,23 +444,17 @@ FILES: dict[str, tuple[Callable[[Path, Path], object], str]] = {
     "a link": (lambda path, real: path.symlink_to(real), "is not a regular file"),
     "a pipe": (lambda path, _real: os.mkfifo(path), "is not a regular file"),
     "a folder": (lambda path, _real: path.mkdir(), "is not a regular file"),
-    "deep nesting": (
-        lambda path, _real: path.write_text("[" * 100_000, encoding="utf-8"),
-        "is nested too deeply",
-    ),
-    "a key twice": (
-        lambda path, real: path.write_text(_repeat_key(real.read_text("utf-8")), "utf-8"),
-        "has a key twice",
-    ),
-    "a number that is none": (
-        lambda path, real: path.write_text(f"[NaN, {real.read_text('utf-8')}]", "utf-8"),
-        "has NaN, which is not JSON",
-    ),
-    "too large": (
-        lambda path, real: path.write_bytes(real.read_bytes() + b" " * json_file.MAX_BYTES),
-        "bytes, at most 20,000 are read",
-    ),
-}
+    "deep nesting": (lambda path, _real: path.write_text("[" * 100_000, encoding="utf-8"),
+        "is nested too deeply"),
+    "a key twice": (lambda path,
+        real: path.write_text(_repeat_key(real.read_text("utf-8")), "utf-8"), "has a key twice"),
+    "a number that is none": (lambda path,
+        real: path.write_text(f"[NaN, {real.read_text('utf-8')}]", "utf-8"),
+        "has NaN, which is not JSON"),
+    "too large": (lambda path,
+        real: path.write_bytes(real.read_bytes() + b" " * json_file.MAX_BYTES),
+        "bytes, at most 20,000 are read"),
+}  # fmt: skip
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")

@@ -31,43 +31,28 @@ def cause(received: Any, sizes: tuple[int, ...] = SIZES, due: Any = DUE, **more:
 
 #: By name: delivered items, their batches, and the cause's code; messages are golden.
 RUNS: dict[str, tuple[Any, tuple[int, ...], str]] = {
-    "each worker delivers everything (DLD-04)": (
-        np.concatenate([DUE, DUE]),
-        SIZES + SIZES,
-        "every-item-again",
-    ),
+    "each worker delivers everything (DLD-04)": (np.concatenate([DUE, DUE]), SIZES + SIZES,
+        "every-item-again"),
     "last batch dropped": (DUE[:8], (4, 4), "last-batch-dropped"),
     "last batch padded (DLD-01)": (np.concatenate([DUE, DUE[:2]]), (4, 4, 4), "last-batch-padded"),
-    "last batch padded with its last item": (
-        np.concatenate([DUE, DUE[-1:], DUE[-1:]]),
-        (4, 4, 4),
-        "last-batch-padded",
-    ),
+    "last batch padded with its last item": (np.concatenate([DUE, DUE[-1:], DUE[-1:]]), (4, 4, 4),
+        "last-batch-padded"),
     "a worker again": (np.concatenate([DUE, DUE[1::2]]), (4, 4, 4, 3), "shard-repeated"),
     "a batch again": (np.concatenate([DUE, DUE[4:8]]), (4, 4, 4, 2), "batch-repeated"),
-    "a batch in another's place": (
-        np.concatenate([DUE[:4], DUE[:4], DUE[8:]]),
-        SIZES,
-        "batch-repeated",
-    ),
+    "a batch in another's place": (np.concatenate([DUE[:4], DUE[:4], DUE[8:]]), SIZES,
+        "batch-repeated"),
     "a batch lost": (np.concatenate([DUE[:4], DUE[8:]]), (4, 2), "batch-lost"),
     "the first two skipped": (DUE[2:], (4, 4), "head-skipped"),
     "the last left out": (DUE[:9], (4, 4, 1), "tail-lost"),
     "reversed": (DUE[::-1], SIZES, "order-reversed"),
-    "each batch reversed": (
-        np.concatenate([DUE[3::-1], DUE[7:3:-1], DUE[:7:-1]]),
-        SIZES,
-        "order-in-batches",
-    ),
+    "each batch reversed": (np.concatenate([DUE[3::-1], DUE[7:3:-1], DUE[:7:-1]]), SIZES,
+        "order-in-batches"),
     "shuffled within two batches": (DUE[[1, 2, 3, 0, 4, 6, 5, 7, 8, 9]], SIZES, "order-in-batches"),
     "a worker that delivers nothing": (DUE[::2], (4, 1), "shard-missing"),
     "never shuffled": (np.arange(10), SIZES, "never-shuffled"),
-    "two batches exchanged (DLD-05)": (
-        np.concatenate([DUE[4:8], DUE[:4], DUE[8:]]),
-        SIZES,
-        "batches-swapped",
-    ),
-}
+    "two batches exchanged (DLD-05)": (np.concatenate([DUE[4:8], DUE[:4], DUE[8:]]), SIZES,
+        "batches-swapped"),
+}  # fmt: skip
 
 
 def test_planted_causes_of_runs_are_named_in_these_words(golden: Callable[..., None]) -> None:
@@ -284,23 +269,17 @@ def test_labels_that_were_not_shuffled_with_their_features() -> None:
 
 CLASSES = np.arange(10) % 3.0
 MAPPED = {
-    "exchanged": (
-        np.array([1.0, 0.0, 2.0])[CLASSES.astype(int)],
-        "classes-mapped",
-        "classes have the numbers of others: 0 as 1, 1 as 0: this is true of all 10 labels",
-    ),
+    "exchanged": (np.array([1.0, 0.0, 2.0])[CLASSES.astype(int)], "classes-mapped",
+        "classes have the numbers of others: 0 as 1, 1 as 0: this is true of all 10 labels"),
     "the next class, around": (
         (CLASSES + 1) % 3,
         "classes-mapped",
         "classes have the numbers of others: 0 as 1, 1 as 2, 2 as 0: this is true of all 10 labels",
     ),
-    "off by one": (
-        CLASSES + 1,
-        "addend",
-        "1 is added to every label: this is true of all 10 labels",
-    ),
+    "off by one": (CLASSES + 1, "addend",
+        "1 is added to every label: this is true of all 10 labels"),
     "zero": (CLASSES * 0, "all-equal", "every label is 0: all 10 labels are"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("received", "code", "text"), MAPPED.values(), ids=MAPPED)
@@ -359,87 +338,40 @@ def relu(x: Any) -> Any:
 
 
 EXPORTS: dict[str, tuple[Any, str, str]] = {
-    "transB of fc1": (
-        lambda x, w, b, v, c: relu(x @ w.reshape(4, 8) + b) @ v.T + c,
-        "onnx-trans-b",
-        "the Gemm of fc1 takes its weight without transposing it (transB)",
-    ),
-    "transB of fc2": (
-        lambda x, w, b, v, c: relu(x @ w.T + b) @ v.reshape(8, 2) + c,
-        "onnx-trans-b",
-        "the Gemm of fc2 takes its weight without transposing it (transB)",
-    ),
-    "bias of fc1": (
-        lambda x, w, b, v, c: relu(x @ w.T) @ v.T + c + 0 * b[0],
-        "onnx-bias",
-        "fc1 has no bias",
-    ),
-    "bias of fc2": (
-        lambda x, w, b, v, c: relu(x @ w.T + b) @ v.T + 0 * c,
-        "onnx-bias",
-        "fc2 has no bias",
-    ),
-    "no activation": (
-        lambda x, w, b, v, c: (x @ w.T + b) @ v.T + c,
-        "onnx-activation",
-        "the ReLU between the layers is missing",
-    ),
-    "another activation": (
-        lambda x, w, b, v, c: np.tanh(x @ w.T + b) @ v.T + c,
-        "onnx-activation",
-        "tanh replaces the ReLU",
-    ),
-    "a leaky activation": (
-        lambda x, w, b, v, c: np.where((h := x @ w.T + b) > 0, h, 0.01 * h) @ v.T + c,
-        "onnx-activation",
-        "a leaky ReLU replaces the ReLU",
-    ),
-    "SiLU": (
-        lambda x, w, b, v, c: ((h := x @ w.T + b) / (1 + np.exp(-h))) @ v.T + c,
-        "onnx-activation",
-        "SiLU replaces the ReLU",
-    ),
-    "GELU": (
-        lambda x, w, b, v, c: ((h := x @ w.T + b) * np.vectorize(NormalDist().cdf)(h)) @ v.T + c,
-        "onnx-activation",
-        "GELU replaces the ReLU",
-    ),
-    "a weight of zeros": (
-        lambda x, w, b, v, c: relu(x @ (0 * w).T + b) @ v.T + c,
-        "onnx-byte-order",
-        "the weight of fc1 is stored big-endian, or is all zero",
-    ),
-    "one activation more": (
-        lambda x, w, b, v, c: relu(relu(x @ w.T + b) @ v.T + c),
-        "onnx-activation",
-        "a ReLU follows the last layer",
-    ),
-    "a softmax over the batch": (
-        lambda x, w, b, v, c: np.exp(y := relu(x @ w.T + b) @ v.T + c) / np.exp(y).sum(axis=0),
-        "onnx-activation",
-        "a softmax over the batch, which has one item, follows the last layer",
-    ),
-    "SELU": (
-        lambda x, w, b, v, c: (
-            1.0507009873554805
-            * np.where((h := x @ w.T + b) > 0, h, 1.6732632423543772 * np.expm1(h))
-            @ v.T
-            + c
-        ),
-        "onnx-activation",
-        "SELU replaces the ReLU",
-    ),
-    "big-endian weights": (
-        lambda x, w, b, v, c: relu(x @ w.byteswap().T + b) @ v.T + c,
-        "onnx-byte-order",
-        "the weight of fc1 is stored big-endian, or is all zero",
-    ),
-    "no bias at all": (
-        lambda x, w, b, v, c: relu(x @ w.T) @ v.T + 0 * (b[0] + c),
-        "onnx-bias+onnx-bias",
-        "two causes at once: fc1 has no bias, and fc2 has no bias",
-    ),
-}
+    "transB of fc1": (lambda x, w, b, v, c: relu(x @ w.reshape(4, 8) + b) @ v.T + c,
+        "onnx-trans-b", "the Gemm of fc1 takes its weight without transposing it (transB)"),
+    "transB of fc2": (lambda x, w, b, v, c: relu(x @ w.T + b) @ v.reshape(8, 2) + c,
+        "onnx-trans-b", "the Gemm of fc2 takes its weight without transposing it (transB)"),
+    "bias of fc1": (lambda x, w, b, v, c: relu(x @ w.T) @ v.T + c + 0 * b[0], "onnx-bias",
+        "fc1 has no bias"),
+    "bias of fc2": (lambda x, w, b, v, c: relu(x @ w.T + b) @ v.T + 0 * c, "onnx-bias",
+        "fc2 has no bias"),
+    "no activation": (lambda x, w, b, v, c: (x @ w.T + b) @ v.T + c, "onnx-activation",
+        "the ReLU between the layers is missing"),
+    "another activation": (lambda x, w, b, v, c: np.tanh(x @ w.T + b) @ v.T + c, "onnx-activation",
+        "tanh replaces the ReLU"),
+    "a leaky activation": (lambda x, w, b, v,
+        c: np.where((h := x @ w.T + b) > 0, h, 0.01 * h) @ v.T + c, "onnx-activation",
+        "a leaky ReLU replaces the ReLU"),
+    "SiLU": (lambda x, w, b, v, c: ((h := x @ w.T + b) / (1 + np.exp(-h))) @ v.T + c,
+        "onnx-activation", "SiLU replaces the ReLU"),
+    "GELU": (lambda x, w, b, v,
+        c: ((h := x @ w.T + b) * np.vectorize(NormalDist().cdf)(h)) @ v.T + c, "onnx-activation",
+        "GELU replaces the ReLU"),
+    "a weight of zeros": (lambda x, w, b, v, c: relu(x @ (0 * w).T + b) @ v.T + c,
+        "onnx-byte-order", "the weight of fc1 is stored big-endian, or is all zero"),
+    "one activation more": (lambda x, w, b, v, c: relu(relu(x @ w.T + b) @ v.T + c),
+        "onnx-activation", "a ReLU follows the last layer"),
+    "a softmax over the batch": (lambda x, w, b, v,
+        c: np.exp(y := relu(x @ w.T + b) @ v.T + c) / np.exp(y).sum(axis=0), "onnx-activation",
+        "a softmax over the batch, which has one item, follows the last layer"),
+    "SELU": (lambda x, w, b, v, c: (1.0507009873554805 * np.where((h := x @ w.T + b) > 0, h,
+        1.6732632423543772 * np.expm1(h)) @ v.T + c), "onnx-activation", "SELU replaces the ReLU"),
+    "big-endian weights": (lambda x, w, b, v, c: relu(x @ w.byteswap().T + b) @ v.T + c,
+        "onnx-byte-order", "the weight of fc1 is stored big-endian, or is all zero"),
+    "no bias at all": (lambda x, w, b, v, c: relu(x @ w.T) @ v.T + 0 * (b[0] + c),
+        "onnx-bias+onnx-bias", "two causes at once: fc1 has no bias, and fc2 has no bias"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("wrong", "code", "text"), EXPORTS.values(), ids=EXPORTS)

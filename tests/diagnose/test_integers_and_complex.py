@@ -28,94 +28,51 @@ INTEGERS: dict[str, tuple[str, NDArray[Any], Any, str, str]] = {
     "one more": ("I64", WIDE, lambda a: a + 1, "addend", "1 is added to every value"),
     "doubled": ("I32", SHORT, lambda a: a * 2, "factor", "every value is multiplied by 2"),
     "halved": ("I64", SHORT, lambda a: a // 2, "factor", "every value is divided by 2"),
-    "cut in half": (
-        *("I64", SHORT, lambda a: np.trunc(a / 2).astype(int), "factor"),
-        "every value is divided by 2",
-    ),
-    "line": (
-        *("I64", SHORT, lambda a: 3 * a - 7, "factor+addend"),
-        "two causes at once: every value is multiplied by 3, and -7 is added to it",
-    ),
+    "cut in half": (*("I64", SHORT, lambda a: np.trunc(a / 2).astype(int), "factor"),
+        "every value is divided by 2"),
+    "line": (*("I64", SHORT, lambda a: 3 * a - 7, "factor+addend"),
+        "two causes at once: every value is multiplied by 3, and -7 is added to it"),
     "negated": ("I16", SHORT // 4, lambda a: -a, "sign-flipped", "every sign is the opposite one"),
     "absolute": ("I64", WIDE, np.abs, "sign-lost", "every sign was lost"),
-    "through f16": (
-        *("I32", SHORT // 2, lambda a: a.astype("<f2").astype("<i4"), "rounded-f16"),
-        "the values went through float16",
-    ),
-    "through f32": (
-        *("I64", WIDE, lambda a: a.astype("<f4").astype("<i8"), "rounded-f32"),
-        "the values went through float32",
-    ),
-    "through f64": (
-        *("I64", WIDE << 20 | 1, lambda a: a.astype("<f8").astype("<i8"), "rounded-f64"),
-        "the values went through float64",
-    ),
-    "through bf16": (
-        *("I32", SHORT, lambda a: bf16(a.astype("<f4")).astype("<i4"), "rounded-bf16"),
-        "the values went through bfloat16",
-    ),
-    "cut to bf16": (
-        *(
-            "I32",
-            SHORT,
-            lambda a: (a.astype("<f4").view("<u4") & 0xFFFF0000).view("<f4"),
-            "cut-bf16",
-        ),
-        "the values were cut to bfloat16 without rounding",
-    ),
-    "low 32 bits": (
-        *("I64", WIDE, lambda a: a.astype("<i4"), "low-bits"),
-        "only the low 32 bits were kept, as signed 32-bit integers",
-    ),
-    "low 16 bits": (
-        *("I32", SHORT, lambda a: a.astype("<u2"), "low-bits"),
-        "only the low 16 bits were kept, as unsigned 16-bit integers",
-    ),
-    "bytes as signed": (
-        *("I16", BYTES, lambda a: a.astype("i1"), "low-bits"),
-        "only the low 8 bits were kept, as signed 8-bit integers",
-    ),
-    "saturated as i32": (
-        *("I64", WIDE, lambda a: a.clip(-(2**31), 2**31 - 1), "saturated"),
-        "the values stop at -2,147,483,648 and 2,147,483,647, as signed 32-bit integers do",
-    ),
-    "saturated as i16": (
-        *("I32", SHORT, lambda a: a.clip(-(2**15), 2**15 - 1), "saturated"),
-        "the values stop at -32,768 and 32,767, as signed 16-bit integers do that saturate",
-    ),
-    "saturated as u8": (
-        *("I32", SHORT, lambda a: a.clip(0, 255), "saturated"),
-        "the values stop at 0 and 255, as unsigned 8-bit integers do that saturate",
-    ),
-    "bytes saturated as signed": (
-        *("U8", BYTES, lambda a: a.clip(0, 127), "saturated"),
-        "the values stop at 0 and 127, as signed 8-bit integers do that saturate",
-    ),
-    "inverted bytes": (
-        *("U8", BYTES, lambda a: 255 - a, "inverted"),
-        "all bits are inverted (255 - x)",
-    ),
+    "through f16": (*("I32", SHORT // 2, lambda a: a.astype("<f2").astype("<i4"), "rounded-f16"),
+        "the values went through float16"),
+    "through f32": (*("I64", WIDE, lambda a: a.astype("<f4").astype("<i8"), "rounded-f32"),
+        "the values went through float32"),
+    "through f64": (*("I64", WIDE << 20 | 1, lambda a: a.astype("<f8").astype("<i8"),
+        "rounded-f64"), "the values went through float64"),
+    "through bf16": (*("I32", SHORT, lambda a: bf16(a.astype("<f4")).astype("<i4"), "rounded-bf16"),
+        "the values went through bfloat16"),
+    "cut to bf16": (*("I32", SHORT,
+        lambda a: (a.astype("<f4").view("<u4") & 0xFFFF0000).view("<f4"), "cut-bf16"),
+        "the values were cut to bfloat16 without rounding"),
+    "low 32 bits": (*("I64", WIDE, lambda a: a.astype("<i4"), "low-bits"),
+        "only the low 32 bits were kept, as signed 32-bit integers"),
+    "low 16 bits": (*("I32", SHORT, lambda a: a.astype("<u2"), "low-bits"),
+        "only the low 16 bits were kept, as unsigned 16-bit integers"),
+    "bytes as signed": (*("I16", BYTES, lambda a: a.astype("i1"), "low-bits"),
+        "only the low 8 bits were kept, as signed 8-bit integers"),
+    "saturated as i32": (*("I64", WIDE, lambda a: a.clip(-(2**31), 2**31 - 1), "saturated"),
+        "the values stop at -2,147,483,648 and 2,147,483,647, as signed 32-bit integers do"),
+    "saturated as i16": (*("I32", SHORT, lambda a: a.clip(-(2**15), 2**15 - 1), "saturated"),
+        "the values stop at -32,768 and 32,767, as signed 16-bit integers do that saturate"),
+    "saturated as u8": (*("I32", SHORT, lambda a: a.clip(0, 255), "saturated"),
+        "the values stop at 0 and 255, as unsigned 8-bit integers do that saturate"),
+    "bytes saturated as signed": (*("U8", BYTES, lambda a: a.clip(0, 127), "saturated"),
+        "the values stop at 0 and 127, as signed 8-bit integers do that saturate"),
+    "inverted bytes": (*("U8", BYTES, lambda a: 255 - a, "inverted"),
+        "all bits are inverted (255 - x)"),
     "inverted": ("I32", SHORT, lambda a: ~a, "inverted", "all bits are inverted (-1 - x)"),
     "inverted flags": ("BOOL", FLAGS, lambda a: 1 - a, "inverted", "every boolean is inverted"),
     "all flags": ("BOOL", FLAGS, np.ones_like, "all-equal", "all elements have one value"),
-    "consecutive": (
-        *("I64", np.arange(10), lambda a: a + 1, "addend"),
-        "1 is added to every value",
-    ),
+    "consecutive": (*("I64", np.arange(10), lambda a: a + 1, "addend"),
+        "1 is added to every value"),
     "transposed": ("U8", BYTES, lambda a: a.transpose(2, 0, 1), "axes-permuted", "the axes are"),
     "zeros": ("I64", WIDE, np.zeros_like, "all-zero", "all values are zero"),
-    "negatives lost": (
-        "I64",
-        WIDE,
-        lambda a: a.clip(0),
-        "negatives-lost",
-        "negative values became",
-    ),
-    "cut, not rounded": (
-        *("U8", BYTES + 1, lambda a: a - (DRAWS.integers(0, 2, a.shape)), "rounding"),
-        "the values are rounded in another way",
-    ),
-}
+    "negatives lost": ("I64", WIDE, lambda a: a.clip(0), "negatives-lost",
+        "negative values became"),
+    "cut, not rounded": (*("U8", BYTES + 1, lambda a: a - (DRAWS.integers(0, 2, a.shape)),
+        "rounding"), "the values are rounded in another way"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", INTEGERS)
@@ -200,34 +157,21 @@ def test_noise_in_integers_has_no_cause() -> None:
 
 COMPLEX: dict[str, tuple[Any, str, str]] = {
     "conjugated": (np.conj, "conjugated", "every number is conjugated"),
-    "exchanged": (
-        *(lambda a: a.imag + 1j * a.real, "parts-exchanged"),
-        "real and imaginary part are exchanged",
-    ),
+    "exchanged": (*(lambda a: a.imag + 1j * a.real, "parts-exchanged"),
+        "real and imaginary part are exchanged"),
     "real only": (lambda a: a.real + 0j, "imaginary-lost", "the imaginary part is 0 everywhere"),
     "imaginary only": (lambda a: 1j * a.imag, "real-lost", "the real part is 0 everywhere"),
     "negated": (np.negative, "sign-flipped", "every sign is the opposite one"),
-    "through f16": (
-        *(
-            lambda a: _change_parts(a, "f", lambda x: x.astype("<f2").astype(x.dtype)),
-            "rounded-f16",
-        ),
-        "the values went through float16",
-    ),
+    "through f16": (*(lambda a: _change_parts(a, "f", lambda x: x.astype("<f2").astype(x.dtype)),
+        "rounded-f16"), "the values went through float16"),
     "doubled": (lambda a: a * 2, "factor", "every value is multiplied by 2"),
     "rotated": (lambda a: a * 1j, "factor", "every number is multiplied by 0+1j"),
     "transposed": (lambda a: a.T, "transposed", "axes 0 and 1 are exchanged"),
-    "big-endian": (
-        *(lambda a: _change_parts(a, "u", np.ndarray.byteswap), "byte-swapped"),
-        "the bytes of each value are swapped",
-    ),
+    "big-endian": (*(lambda a: _change_parts(a, "u", np.ndarray.byteswap), "byte-swapped"),
+        "the bytes of each value are swapped"),
     "zeros": (np.zeros_like, "all-zero", "all values are zero"),
-    "rows exchanged": (
-        lambda a: a[[0, 3, 2, 1]],
-        "rows-permuted",
-        "the rows are in another order",
-    ),
-}
+    "rows exchanged": (lambda a: a[[0, 3, 2, 1]], "rows-permuted", "the rows are in another order"),
+}  # fmt: skip
 
 
 def _change_parts(waves: NDArray[Any], kind: str, change: Any) -> NDArray[Any]:

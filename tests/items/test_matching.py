@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,9 +21,8 @@ from parity.items.matching import (
     measure_max_difference,
 )
 
-if TYPE_CHECKING:
-    F32 = NDArray[np.float32]
-    Ints = NDArray[np.int64]
+F32 = NDArray[np.float32]
+Ints = NDArray[np.int64]
 
 NAN, INF = float("nan"), float("inf")
 
@@ -143,151 +142,113 @@ class TestAgainstBruteForce:
         assert len(np.unique(found)) == 200
 
 
-class TestBound:
-    def test_zero_asks_for_equal_values(self) -> None:
-        one = np.float32(1)
-        above = np.nextafter(one, np.float32(2))
-        assert match_rows(column(one), column(above, one), 0.0).tolist() == [UNKNOWN, 0]
-
-    def test_zeros_of_both_signs_are_equal(self) -> None:
-        assert match_rows(column(0.0), column(-0.0), 0.0).tolist() == [0]
-
-    def test_a_difference_of_just_the_bound_is_within_it(self) -> None:
-        table, rows = column(0.0), column(0.5, np.nextafter(np.float32(0.5), np.float32(1)))
-        assert match_rows(table, rows, 0.5).tolist() == [0, UNKNOWN]
-
-    def test_differences_are_not_rounded_to_f32(self) -> None:
-        # Neighbours of f32 at 10 lie 9.54e-7 apart, so that the next ones but one are out.
-        ten = np.float32(10)
-        next_one = np.nextafter(ten, np.float32(11))
-        next_two = np.nextafter(next_one, np.float32(11))
-        assert match_rows(column(ten), column(next_one, next_two), 1e-6).tolist() == [0, UNKNOWN]
-        # 1 + 2^-20 is 9.54e-7 above 1, and 1 + 9 * 2^-23 is 1.07e-6.
-        assert match_rows(column(1.0), column(1 + 2**-20, 1 + 9 * 2**-23), 1e-6).tolist() == [
-            0,
-            UNKNOWN,
-        ]
-
-    def test_a_difference_that_f32_would_round_to_the_bound_is_beyond_it(self) -> None:
-        assert match_rows(column(-(2**-30)), column(1.0), 1.0).tolist() == [UNKNOWN]
-
-    def test_all_elements_must_agree(self) -> None:
-        table = table_of([0, 0, 0], [1, 1, 1])
-        rows = table_of([0, 0, 0.5], [1, 1, 1.1])
-        assert match_rows(table, rows, 0.2).tolist() == [UNKNOWN, 1]
-
-    def test_the_largest_finite_numbers_do_not_overflow(self) -> None:
-        top = float(np.finfo(np.float32).max)
-        table, rows = column(top, -top), column(-top, top, INF)
-        assert match_rows(table, rows, 1e-6).tolist() == [1, 0, UNKNOWN]
-
-    def test_ferrotorch_s_ten_items(self) -> None:
-        base = np.arange(8, dtype=np.float32)
-        table = np.array([base + np.float32(i * 0.1) for i in range(10)])
-        rows = np.array([base + np.float32(i) * np.float32(0.1) for i in range(10)])
-        assert (table != rows).any()
-        assert match_rows(table, rows[::-1], 1e-6).tolist() == list(range(10))[::-1]
-        assert match_rows(table, rows, 0.0).tolist() == [*range(9), UNKNOWN]
+ONE, TEN = np.float32(1), np.float32(10)
+ABOVE_ONE, ABOVE_HALF = np.nextafter(ONE, TEN), np.nextafter(np.float32(0.5), ONE)
+ABOVE_TEN = np.nextafter(TEN, np.float32(11))
+TOP = float(np.finfo(np.float32).max)
+QUIET = np.array([[0x7FC00001]], np.uint32).view(np.float32)
+#: By what is matched: items, rows, the bound, the item of each row.
+MATCHES: dict[str, tuple[F32, F32, float, list[int]]] = {
+    "zero asks for equal values": (column(1), column(ABOVE_ONE, 1), 0.0, [UNKNOWN, 0]),
+    "zeros of both signs": (column(0.0), column(-0.0), 0.0, [0]),
+    "just the bound": (column(0.0), column(0.5, ABOVE_HALF), 0.5, [0, UNKNOWN]),
+    # Neighbours of f32 at 10 are 9.54e-7 apart, so that the next ones but one are out.
+    "no rounding at 10": (
+        column(TEN), column(ABOVE_TEN, np.nextafter(ABOVE_TEN, np.float32(11))), 1e-6,
+        [0, UNKNOWN]),
+    # 1 + 2^-20 is 9.54e-7 above 1, and 1 + 9 * 2^-23 is 1.07e-6.
+    "no rounding at 1": (column(1), column(1 + 2**-20, 1 + 9 * 2**-23), 1e-6, [0, UNKNOWN]),
+    "rounded to the bound by f32": (column(-(2**-30)), column(1.0), 1.0, [UNKNOWN]),
+    "all elements must agree": (
+        table_of([0, 0, 0], [1, 1, 1]), table_of([0, 0, 0.5], [1, 1, 1.1]), 0.2, [UNKNOWN, 1]),
+    "the largest numbers": (column(TOP, -TOP), column(-TOP, TOP, INF), 1e-6, [1, 0, UNKNOWN]),
+    "NaN elsewhere": (table_of([NAN, 1], [1, NAN]), table_of([1, NAN], [NAN, 1]), 0.0, [1, 0]),
+    "NaN twice, or never": (
+        table_of([NAN, 1], [1, NAN]), table_of([NAN, NAN], [1, 1]), 9.0, [UNKNOWN, UNKNOWN]),
+    "the finite rest": (
+        table_of([NAN, 1], [NAN, 2]), table_of([NAN, 2.1], [NAN, 3]), 0.2, [1, UNKNOWN]),
+    "payloads do not count": (column(NAN), QUIET, 0.0, [0]),
+    "NaN in a finite table": (
+        table_of([0, 0], [1, 1]), np.full((3, 2), NAN, np.float32), 1e9, [UNKNOWN] * 3),
+    "a row twice has its item twice": (column(1, 2, 3), column(2, 2), 0.1, [1, 1]),
+    "equal items in turn": (column(5, 7, 5), column(5, 5), 0.0, [0, 2]),
+    "once more begins again": (column(5, 7, 5), column(5, 5, 5), 0.0, [0, 2, 0]),
+    "a constant table": (column(*[0] * 500), column(*[0] * 500), 0.0, [*range(500)]),
+    # Both rows are nearest to the first item; only the second can move.
+    "items within the bound of each other": (column(0, 1), column(0.2, -0.2), 0.9, [1, 0]),
+    "nothing": (np.zeros((0, 2), "f4"), np.zeros((0, 2), "f4"), 1.0, []),
+    "no item": (np.zeros((0, 2), "f4"), np.zeros((3, 2), "f4"), 1.0, [UNKNOWN] * 3),
+    "no row": (np.zeros((3, 2), "f4"), np.zeros((0, 2), "f4"), 1.0, []),
+    "no column": (np.zeros((2, 0), "f4"), np.zeros((3, 0), "f4"), 0.0, [0, 1, 0]),
+    "another memory order": (
+        np.asfortranarray(np.arange(12, dtype="f4").reshape(4, 3)),
+        np.asfortranarray(np.arange(12, dtype="f4").reshape(4, 3))[::-1], 0.0, [3, 2, 1, 0]),
+}  # fmt: skip
 
 
-class TestNotFinite:
-    @pytest.mark.parametrize("odd", [NAN, INF, -INF])
-    def test_each_kind_matches_itself_only(self, odd: float) -> None:
-        rows = table_of([NAN, 1], [INF, 1], [-INF, 1], [0, 1], [3e38, 1])
-        found = match_rows(table_of([odd, 1]), rows, 1e30)
-        assert [row for row, item in enumerate(found) if item == 0] == [
-            [NAN, INF, -INF].index(odd) if not math.isnan(odd) else 0
-        ]
-
-    def test_elsewhere_in_the_row_is_not_the_same(self) -> None:
-        table = table_of([NAN, 1], [1, NAN])
-        assert match_rows(table, table_of([1, NAN], [NAN, 1]), 0.0).tolist() == [1, 0]
-        assert match_rows(table, table_of([NAN, NAN], [1, 1]), 9.0).tolist() == [UNKNOWN, UNKNOWN]
-
-    def test_the_finite_rest_is_compared_within_the_bound(self) -> None:
-        table = table_of([NAN, 1], [NAN, 2])
-        assert match_rows(table, table_of([NAN, 2.1], [NAN, 3]), 0.2).tolist() == [1, UNKNOWN]
-
-    def test_payloads_do_not_count(self) -> None:
-        quiet = np.array([[0x7FC00001]], np.uint32).view(np.float32)
-        assert match_rows(column(NAN), quiet, 0.0).tolist() == [0]
-
-    def test_rows_of_nan_are_no_item_of_a_finite_table(self) -> None:
-        table = table_of([0, 0], [1, 1])
-        assert match_rows(table, np.full((3, 2), NAN, np.float32), 1e9).tolist() == [UNKNOWN] * 3
-
-    def test_a_pattern_for_every_row_costs_no_loop(self) -> None:
-        draw = np.random.default_rng(3)
-        table = draw.standard_normal((3000, 24)).astype(np.float32)
-        table[draw.random(table.shape) < 0.3] = NAN
-        order = draw.permutation(3000)
-        assert np.array_equal(match_rows(table, table[order], 1e-6), order)
+@pytest.mark.parametrize(("table", "rows", "bound", "items"), MATCHES.values(), ids=MATCHES)
+def test_each_row_finds_its_item(table: F32, rows: F32, bound: float, items: list[int]) -> None:
+    assert match_rows(table, rows, bound).tolist() == items
+    if table.shape[1] and np.isfinite(table).all():
+        check(table, rows, bound)
 
 
-class TestRepeats:
-    def test_a_row_that_comes_twice_has_its_item_twice(self) -> None:
-        assert match_rows(column(1, 2, 3), column(2, 2), 0.1).tolist() == [1, 1]
-
-    def test_equal_items_are_given_out_in_turn(self) -> None:
-        assert match_rows(column(5, 7, 5), column(5, 5), 0.0).tolist() == [0, 2]
-
-    def test_once_more_than_there_are_begins_again(self) -> None:
-        assert match_rows(column(5, 7, 5), column(5, 5, 5), 0.0).tolist() == [0, 2, 0]
-
-    def test_a_constant_table(self) -> None:
-        found = match_rows(np.zeros((500, 3), np.float32), np.zeros((500, 3), np.float32), 0.0)
-        assert found.tolist() == list(range(500))
-
-    def test_items_within_the_bound_of_each_other_are_shared_out(self) -> None:
-        # Both rows are nearest to the first item; only the second can move.
-        assert check(column(0.0, 1.0), column(0.2, -0.2), 0.9).tolist() == [1, 0]
-
-    def test_a_chain_through_the_whole_table(self) -> None:
-        # Each row lies between two items, the last at one end only: all must move by one.
-        n = 60
-        table = column(*range(n))
-        rows = column(*(i + 0.45 for i in range(n - 1)), -0.4)
-        assert len(np.unique(check(table, rows, 0.56))) == n
-
-    @pytest.mark.parametrize("spread", [1e-9, 1e-6, 1e-3])
-    def test_a_dense_line(self, spread: float) -> None:
-        draw = np.random.default_rng(5)
-        table = np.sort(draw.uniform(0, spread * 300, 300)).astype(np.float32).reshape(-1, 1)
-        rows = (table + draw.uniform(-1e-4, 1e-4, table.shape)).astype(np.float32)
-        check(table, rows[draw.permutation(300)], 1.5e-4)
-
-    def test_occurrence_counts_earlier_ones(self) -> None:
-        assert count_earlier_occurrences(np.array([5, 7, 5, 5, 7])).tolist() == [0, 0, 1, 2, 1]
-        assert count_earlier_occurrences(np.array([], np.int64)).tolist() == []
+def test_ferrotorch_s_ten_items() -> None:
+    base = np.arange(8, dtype=np.float32)
+    table = np.array([base + np.float32(i * 0.1) for i in range(10)])
+    rows = np.array([base + np.float32(i) * np.float32(0.1) for i in range(10)])
+    assert (table != rows).any()
+    assert match_rows(table, rows[::-1], 1e-6).tolist() == list(range(10))[::-1]
+    assert match_rows(table, rows, 0.0).tolist() == [*range(9), UNKNOWN]
 
 
-class TestEdges:
-    @pytest.mark.parametrize(("items", "received"), [(0, 0), (0, 3), (3, 0)])
-    def test_without_items_or_rows(self, items: int, received: int) -> None:
-        found = match_rows(
-            np.zeros((items, 2), np.float32), np.zeros((received, 2), np.float32), 1.0
-        )
-        assert found.tolist() == [UNKNOWN] * received
+def test_float64_against_float32() -> None:
+    table = np.array([[0.1], [0.2]])
+    assert match_rows(table, table[::-1].astype(np.float32), 1e-7).tolist() == [1, 0]
+    assert match_rows(table, table.astype(np.float32), 0.0).tolist() == [UNKNOWN, UNKNOWN]
 
-    def test_without_columns_every_row_is_every_item(self) -> None:
-        found = match_rows(np.zeros((2, 0), np.float32), np.zeros((3, 0), np.float32), 0.0)
-        assert found.tolist() == [0, 1, 0]
 
-    def test_arrays_in_any_memory_order(self) -> None:
-        table = np.asfortranarray(np.arange(12, dtype=np.float32).reshape(4, 3))
-        assert match_rows(table, table[::-1], 0.0).tolist() == [3, 2, 1, 0]
+@pytest.mark.parametrize(("odd", "place"), [(NAN, 0), (INF, 1), (-INF, 2)])
+def test_each_kind_that_is_not_finite_matches_itself_only(odd: float, place: int) -> None:
+    rows = table_of([NAN, 1], [INF, 1], [-INF, 1], [0, 1], [3e38, 1])
+    found = match_rows(table_of([odd, 1]), rows, 1e30)
+    assert np.flatnonzero(found == 0).tolist() == [place]
 
-    def test_float64_against_float32(self) -> None:
-        table = np.array([[0.1], [0.2]])
-        assert match_rows(table, table[::-1].astype(np.float32), 1e-7).tolist() == [1, 0]
-        assert match_rows(table, table.astype(np.float32), 0.0).tolist() == [UNKNOWN, UNKNOWN]
 
-    def test_largest_and_within_see_every_row(self) -> None:
-        expected, obtained = table_of([1, 2], [NAN, 4]), table_of([1, 2.5], [NAN, 4])
-        assert measure_max_difference(expected, obtained) == 0.5
-        assert is_within_tolerance(expected, obtained, 0.25).tolist() == [False, True]
-        assert measure_max_difference(expected, table_of([1, 2], [3, 4])) == INF
-        assert measure_max_difference(expected[:0], obtained[:0]) == 0.0
+def test_a_pattern_of_nan_for_every_row_costs_no_loop() -> None:
+    draw = np.random.default_rng(3)
+    table = draw.standard_normal((3000, 24)).astype(np.float32)
+    table[draw.random(table.shape) < 0.3] = NAN
+    order = draw.permutation(3000)
+    assert np.array_equal(match_rows(table, table[order], 1e-6), order)
+
+
+def test_a_chain_through_the_whole_table() -> None:
+    # Each row is between two items, the last at one end only: all must move by one.
+    n = 60
+    rows = column(*(i + 0.45 for i in range(n - 1)), -0.4)
+    assert len(np.unique(check(column(*range(n)), rows, 0.56))) == n
+
+
+@pytest.mark.parametrize("spread", [1e-9, 1e-6, 1e-3])
+def test_a_dense_line(spread: float) -> None:
+    draw = np.random.default_rng(5)
+    table = np.sort(draw.uniform(0, spread * 300, 300)).astype(np.float32).reshape(-1, 1)
+    rows = (table + draw.uniform(-1e-4, 1e-4, table.shape)).astype(np.float32)
+    check(table, rows[draw.permutation(300)], 1.5e-4)
+
+
+def test_occurrence_counts_earlier_ones() -> None:
+    assert count_earlier_occurrences(np.array([5, 7, 5, 5, 7])).tolist() == [0, 0, 1, 2, 1]
+    assert count_earlier_occurrences(np.array([], np.int64)).tolist() == []
+
+
+def test_largest_and_within_see_every_row() -> None:
+    expected, obtained = table_of([1, 2], [NAN, 4]), table_of([1, 2.5], [NAN, 4])
+    assert measure_max_difference(expected, obtained) == 0.5
+    assert is_within_tolerance(expected, obtained, 0.25).tolist() == [False, True]
+    assert measure_max_difference(expected, table_of([1, 2], [3, 4])) == INF
+    assert measure_max_difference(expected[:0], obtained[:0]) == 0.0
 
 
 class Counted:
@@ -305,8 +266,44 @@ class Counted:
 
 
 @pytest.fixture
+def searched(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """Options that a search of chains has looked at."""
+    seen: list[list[int]] = []
+    real = assignment._ChainSearch._list_options
+
+    def options(self: assignment._ChainSearch, row: int) -> list[int]:
+        seen.append(real(self, row))
+        return seen[-1]
+
+    monkeypatch.setattr(assignment._ChainSearch, "_list_options", options)
+    return seen
+
+
+@pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     return Counted(monkeypatch)
+
+
+def draw_normal(seed: int, *shape: int) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+#: Tables of so many rows that differ.
+TABLES: dict[str, Callable[[int], Any]] = {
+    "ordinary features": lambda n: draw_normal(1, n, 8),
+    # Large values that say nothing, so that a choice by spread alone would be misled.
+    "two of twenty columns differ": lambda n: np.hstack(
+        (np.tile(1000 * (np.arange(n) % 2)[:, None], 18), draw_normal(2, n, 2))
+    ),
+    # Twenty columns that spread most say the same; fifteen others spell the number in bits.
+    "columns that separate little each": lambda n: np.hstack(
+        (
+            np.tile(1000 * (np.arange(n) % 2)[:, None], 20),
+            np.arange(n)[:, None] >> np.arange(15) & 1,
+        )
+    ),
+    "a constant of great size": lambda n: np.insert(draw_normal(3, n, 2), 1, 1e30, axis=1),
+}
 
 
 class TestWork:
@@ -320,35 +317,9 @@ class TestWork:
         rows = table[order] + draw.uniform(-noise, noise, table.shape)
         return rows.astype(np.float32), order
 
-    def test_ordinary_features_cost_a_few_pairs_a_row(self, counted: Counted) -> None:
-        table = np.random.default_rng(1).standard_normal((self.N, 8)).astype(np.float32)
-        rows, order = self.shuffled(table, 1e-7)
-        assert np.array_equal(match_rows(table, rows, 1e-6), order)
-        assert counted.pairs < 2 * self.N
-
-    def test_twenty_columns_of_which_two_differ(self, counted: Counted) -> None:
-        draw = np.random.default_rng(2)
-        table = np.zeros((self.N, 20), np.float32)
-        # Large values that say nothing, so that a choice by spread alone would be misled.
-        table[:, :18] = 1000 * (np.arange(self.N) % 2)[:, None]
-        table[:, 18:] = draw.standard_normal((self.N, 2))
-        rows, order = self.shuffled(table, 1e-7)
-        assert np.array_equal(match_rows(table, rows, 1e-6), order)
-        assert counted.pairs < 2 * self.N
-
-    def test_columns_that_separate_little_each_and_all_together(self, counted: Counted) -> None:
-        # Twenty columns that spread most say the same; fifteen others spell the number in bits.
-        number = np.arange(self.N)
-        alike = 1000 * (number % 2)[:, None] * np.ones(20)
-        bits = number[:, None] >> np.arange(15) & 1
-        rows, order = self.shuffled(table := np.hstack((alike, bits)).astype(np.float32), 1e-7)
-        assert np.array_equal(match_rows(table, rows, 1e-6), order)
-        assert counted.pairs < 2 * self.N
-
-    def test_a_constant_of_great_size_blinds_nothing(self, counted: Counted) -> None:
-        table = np.random.default_rng(3).standard_normal((self.N, 3)).astype(np.float32)
-        table[:, 1] = 1e30
-        rows, order = self.shuffled(table)
+    @pytest.mark.parametrize("name", TABLES)
+    def test_features_cost_a_few_pairs_a_row(self, counted: Counted, name: str) -> None:
+        rows, order = self.shuffled(table := TABLES[name](self.N).astype(np.float32), 1e-7)
         assert np.array_equal(match_rows(table, rows, 1e-6), order)
         assert counted.pairs < 2 * self.N
 
@@ -447,17 +418,9 @@ class TestWork:
         assert len(seen) == len(set(seen)) == windows.pair_count
 
     def test_chains_look_at_a_bounded_number_of_edges(
-        self, monkeypatch: pytest.MonkeyPatch
+        self, searched: list[list[int]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(assignment, "MAX_STEPS", 500)
-        searched = []
-        real = assignment._ChainSearch._list_options
-
-        def options(self: assignment._ChainSearch, row: int) -> list[int]:
-            searched.append(found := real(self, row))
-            return found
-
-        monkeypatch.setattr(assignment._ChainSearch, "_list_options", options)
         table = column(*range(2000))
         rows = column(*(i + 0.45 for i in range(1999)), -0.4)
         found = match_rows(table, rows, 0.56)
@@ -465,15 +428,7 @@ class TestWork:
         assert is_within_tolerance(table[found], rows, 0.56).all()
         assert sum(map(len, searched)) <= 510
 
-    def test_a_search_that_failed_is_not_repeated(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        searched = []
-        real = assignment._ChainSearch._list_options
-
-        def options(self: assignment._ChainSearch, row: int) -> list[int]:
-            searched.append(row)
-            return real(self, row)
-
-        monkeypatch.setattr(assignment._ChainSearch, "_list_options", options)
+    def test_a_search_that_failed_is_not_repeated(self, searched: list[list[int]]) -> None:
         # 300 rows for 100 items, any of them: 200 rows find nothing, whatever is tried.
         table = np.linspace(0, 1, 100, dtype=np.float32).reshape(-1, 1)
         rows = np.linspace(0, 1, 300, dtype=np.float32).reshape(-1, 1)

@@ -25,20 +25,15 @@ def save_torch(path: Path) -> None:
 
 FILES: dict[str, tuple[Callable[[Path], object], dict[str, tuple[str, tuple[int, ...]]]]] = {
     "x.npy": (lambda path: np.save(path, np.asfortranarray(ONES)), {"x": ("F32", (2, 3))}),
-    "x.npz": (
-        lambda path: np.savez(path, **{"inputs/a": ONES.astype(">f8"), "out": np.array([True])}),
-        {"inputs/a": ("F64", (2, 3)), "out": ("BOOL", (1,))},
-    ),
-    "x.safetensors": (
-        lambda path: path.write_bytes(encode_safetensors({"w": ("F32", ONES)})),
-        {"w": ("F32", (2, 3))},
-    ),
+    "x.npz": (lambda path: np.savez(path,
+        **{"inputs/a": ONES.astype(">f8"), "out": np.array([True])}), {"inputs/a": ("F64", (2, 3)),
+        "out": ("BOOL", (1,))}),
+    "x.safetensors": (lambda path: path.write_bytes(encode_safetensors({"w": ("F32", ONES)})),
+        {"w": ("F32", (2, 3))}),
     "x.pt": (save_torch, {"model.w": ("F32", (2, 3)), "n": ("I64", (1,))}),
-    "x.json": (
-        lambda path: path.write_text(json.dumps({"in": {"a": [[0.5, 1]]}, "ids": [3, 4]})),
-        {"in.a": ("F64", (1, 2)), "ids": ("I64", (2,))},
-    ),
-}
+    "x.json": (lambda path: path.write_text(json.dumps({"in": {"a": [[0.5, 1]]}, "ids": [3, 4]})),
+        {"in.a": ("F64", (1, 2)), "ids": ("I64", (2,))}),
+}  # fmt: skip
 
 
 @pytest.mark.torch

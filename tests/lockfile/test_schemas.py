@@ -46,38 +46,18 @@ BLIND = {
         "locked-size-many-digits",
     ),
     "bytes: an encoding, a character that is gone once it was read": ("utf16", "surrogate-escape"),
-    "anchors, tags and merge keys are gone once they were read": (
-        "anchor",
-        "tag",
-        "merge-key",
-        "merge-key-in-options",
-    ),
-    "of two equal keys only one is left": (
-        "duplicate-key-at-the-top",
-        "duplicate-extension",
-        "duplicate-in-an-extension",
-        "duplicate-key",
-        "options-duplicate",
-        "bounds-case-twice",
-    ),
-    "a spelling: 0123, 1:30 and yes have become 83, 90 and true, and 1.0 equals 1": (
-        "schema-octal",
-        "schema-float",
-        "id-a-number",
-        "options-yes",
-        "options-date",
-        "options-octal",
-        "dump-timeout-sexagesimal",
-        "dump-timeout-nan",
-        "bounds-underscore",
-        "bounds-hex",
-        "bounds-exact-yes",
-        "locked-size-whole-float",
-    ),
+    "anchors, tags and merge keys are gone once they were read": ("anchor", "tag", "merge-key",
+        "merge-key-in-options"),
+    "of two equal keys only one is left": ("duplicate-key-at-the-top", "duplicate-extension",
+        "duplicate-in-an-extension", "duplicate-key", "options-duplicate", "bounds-case-twice"),
+    "a spelling: 0123, 1:30 and yes have become 83, 90 and true, and 1.0 equals 1": ("schema-octal",
+        "schema-float", "id-a-number", "options-yes", "options-date", "options-octal",
+        "dump-timeout-sexagesimal", "dump-timeout-nan", "bounds-underscore", "bounds-hex",
+        "bounds-exact-yes", "locked-size-whole-float"),
     "the range of a number that is a string": ("bounds-overflow",),
     "arithmetic within a URL": ("source-port", "source-ipv6"),
     "what a case takes over from the dump that it belongs to": ("dump-case-of-a-command",),
-}
+}  # fmt: skip
 _BLIND = {name for names in BLIND.values() for name in names}
 
 

@@ -189,20 +189,14 @@ STATED = (
 )
 #: Shape and first value of the dump; what is said beside the two shapes.
 SHAPED: dict[str, tuple[tuple[int, ...], float, str]] = {
-    "as the key has it": (
-        (2, 1, 1, 3),
-        1,
-        f"{STATED}, and all 6 elements are right in their order",
-    ),
-    "the other way round": (
-        (3, 1, 1, 2),
-        1,
-        f"{STATED}, and all 6 elements are right in their order",
-    ),
+    "as the key has it": ((2, 1, 1, 3), 1,
+        f"{STATED}, and all 6 elements are right in their order"),
+    "the other way round": ((3, 1, 1, 2), 1,
+        f"{STATED}, and all 6 elements are right in their order"),
     "with a wrong value": ((2, 1, 1, 3), 9, f"{STATED}; 1 of 6 elements differ besides"),
     "as no key has it": ((2, 3), 1, FLAT),
     "of another size": ((2, 1, 1, 4), 1, ""),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("shape", "first", "hint"), SHAPED.values(), ids=SHAPED)

@@ -29,21 +29,15 @@ def degrade(share: float) -> NDArray[np.int64]:
 
 #: By report: the order, a figure that must be among the measures, and its value where it is known.
 REPORTS = {
-    "webdataset/webdataset#62": (
-        shuffle_buffer(range(11_000), 1000, initial=100),
-        "rank-correlation",
-        None,
-    ),
+    "webdataset/webdataset#62": (shuffle_buffer(range(11_000), 1000, initial=100),
+        "rank-correlation", None),
     "webdataset/webdataset#71": (share_shards(10_000, 100, 20, 10), "serial-correlation", None),
     "mosaicml/streaming#796": (degrade(0.1), "rank-correlation", None),
-    "huggingface/datasets#8015": (
-        shuffle_buffer(shuffle_shards(20_000, 200, shards=True, items=False), 100),
-        "pairs",
-        None,
-    ),
+    "huggingface/datasets#8015": (shuffle_buffer(shuffle_shards(20_000, 200, shards=True,
+        items=False), 100), "pairs", None),
     "NVIDIA/DALI#6491": (shuffle_buffer(range(20_000), 1024), "displacement", 1023),
     "NVIDIA/DALI#665": (shuffle_buffer(range(5000), 100), "displacement", 99),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("report", REPORTS)

@@ -114,10 +114,8 @@ SUMMARIES: dict[str, tuple[dict[str, Any], str]] = {
     "a count": ({"compared": 12345}, "12,345 values"),
     "one": ({"compared": 1}, "1 value"),
     "equal": ({"compared": 2, "measures": {"max_abs": 0.0}}, "2 values, equal"),
-    "a gap": (
-        {"compared": 2, "measures": {"max_abs": 1.2345e-7}, "margin": 0.12345},
-        "2 values, max |Δ| 1.23e-07, 12% of the tolerance",
-    ),
+    "a gap": ({"compared": 2, "measures": {"max_abs": 1.2345e-7}, "margin": 0.12345},
+        "2 values, max |Δ| 1.23e-07, 12% of the tolerance"),
     "a tiny margin": ({"margin": 1e-9}, "1% of the tolerance"),
     "all of the tolerance": ({"margin": 1.0}, "100% of the tolerance"),
     "no margin used": ({"margin": 0.0}, ""),
@@ -126,17 +124,10 @@ SUMMARIES: dict[str, tuple[dict[str, Any], str]] = {
     "beyond all bounds": ({"margin": math.inf}, "inf times the tolerance"),
     "not a number": ({"measures": {"max_abs": math.nan}}, "max |Δ| nan"),
     "nothing due": ({"measures": {"max_abs": 0.0}}, "nothing expected, nothing obtained"),
-    "what failed, not an error of 0 beside NaN": (
-        {
-            "verdict": "fail",
-            "compared": 40,
-            "measures": {"max_abs": 0.0},
-            "findings": (make_finding(),),
-        },
-        "40 values, found values",
-    ),
+    "what failed, not an error of 0 beside NaN": ({"verdict": "fail", "compared": 40,
+        "measures": {"max_abs": 0.0}, "findings": (make_finding(),)}, "40 values, found values"),
     "a reason": ({"verdict": "skipped", "reason": "no\ncontrol"}, "no\\x0acontrol"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
@@ -149,17 +140,12 @@ EQUAL, OFF = {"measures": {"max_abs": 0}}, {"margin": 4000.0, "measures": {"max_
 #: A second case beside one that is equal, and the end of the bundle's line.
 BESIDE: dict[str, tuple[dict[str, Any], str]] = {
     "equal": (EQUAL, "2 cases; all equal"),
-    "known, and equal where it was compared": (
-        {"verdict": "known-failure", **EQUAL},
-        "2 cases: 1 pass, 1 known-failure",
-    ),
-    "known, and far off": (
-        {"verdict": "known-failure", **OFF},
-        "2 cases: 1 pass, 1 known-failure",
-    ),
+    "known, and equal where it was compared": ({"verdict": "known-failure", **EQUAL},
+        "2 cases: 1 pass, 1 known-failure"),
+    "known, and far off": ({"verdict": "known-failure", **OFF}, "2 cases: 1 pass, 1 known-failure"),
     "not claimed": ({"verdict": "skipped", **OFF}, "2 cases: 1 pass, 1 skipped"),
     "close": ({"margin": 0.12, "measures": OFF["measures"]}, "worst margin 12% of the tolerance"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BESIDE)

@@ -79,141 +79,107 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n" %
 FAULTS = {
     # Resuming.
     "dropped, then the rest": Fault(cut(), ranges=["", REST]),
-    "dropped three times, then the rest": Fault(
-        lambda: [ServedFile(DATA, drops=[65_536] * 3)],
-        ranges=["", "bytes=65536-", "bytes=131072-", "bytes=196608-"],
-    ),
-    "dropped more often than there are tries": Fault(
-        lambda: [ServedFile(DATA, drops=[32_768] * 9)],
-        ranges=["", *(f"bytes={32_768 * n}-" for n in range(1, 10))],
-    ),
+    "dropped three times, then the rest": Fault(lambda: [ServedFile(DATA, drops=[65_536] * 3)],
+        ranges=["", "bytes=65536-", "bytes=131072-", "bytes=196608-"]),
+    "dropped more often than there are tries": Fault(lambda: [ServedFile(DATA, drops=[32_768] * 9)],
+        ranges=["", *(f"bytes={32_768 * n}-" for n in range(1, 10))]),
     "Range ignored": Fault(cut(ranges=False), ranges=["", REST]),
     "Content-Range with another start": Fault(cut(start=1), ranges=["", REST, ""]),
     "Content-Range with another total": Fault(cut(total=1), ranges=["", REST, ""]),
     "Content-Range without a total": Fault(cut(total=None), ranges=["", REST, ""]),
-    "206 without Content-Range": Fault(
-        lambda: [SHORT, s.make_head(206) + DATA[CUT:], s.make_ok(DATA)], ranges=["", REST, ""]
-    ),
+    "206 without Content-Range": Fault(lambda: [SHORT, s.make_head(206) + DATA[CUT:],
+        s.make_ok(DATA)], ranges=["", REST, ""]),
     "416": Fault(cut(unsatisfiable=True), ranges=["", REST, ""]),
     "a rest that is wrong": Fault(cut(rests=OTHER_DATA), ranges=["", REST, ""]),
-    "a beginning that is wrong": Fault(
-        lambda: [s.make_ok(OTHER_DATA[:CUT], length=SIZE), ServedFile(DATA)], ranges=["", REST, ""]
-    ),
+    "a beginning that is wrong": Fault(lambda: [s.make_ok(OTHER_DATA[:CUT], length=SIZE),
+        ServedFile(DATA)], ranges=["", REST, ""]),
     "403 to the rest": Fault(lambda: [SHORT, s.make_status(403)], "http-forbidden", ["", REST]),
     # Bodies.
     "longer than Content-Length": Fault(lambda: [s.make_ok(DATA + b"more", length=SIZE)]),
     "longer than locked": Fault(lambda: [s.make_ok(DATA + b"1")], "integrity-size"),
     "shorter than Content-Length, always": Fault(lambda: [SHORT], "fetch-network"),
-    "shorter than Content-Length, once": Fault(
-        lambda: [SHORT, ServedFile(DATA)], ranges=["", REST]
-    ),
+    "shorter than Content-Length, once": Fault(lambda: [SHORT, ServedFile(DATA)],
+        ranges=["", REST]),
     "shorter than locked": Fault(lambda: [s.make_ok(DATA[:CUT])], "integrity-size", [""]),
     "chunked": Fault(lambda: [s.make_chunked(DATA[:5], DATA[5:])]),
-    "chunked, without its end": Fault(
-        lambda: [s.make_chunked(DATA[:CUT], end=False), ServedFile(DATA)], ranges=["", REST]
-    ),
-    "chunked, with a broken length": Fault(
-        lambda: [s.make_chunked(DATA[:CUT], end=False) + b"zz\r\n", ServedFile(DATA)]
-    ),
+    "chunked, without its end": Fault(lambda: [s.make_chunked(DATA[:CUT], end=False),
+        ServedFile(DATA)], ranges=["", REST]),
+    "chunked, with a broken length": Fault(lambda: [s.make_chunked(DATA[:CUT],
+        end=False) + b"zz\r\n", ServedFile(DATA)]),
     "no length": Fault(lambda: [s.make_unsized(DATA)], ranges=[""]),
-    "no length and short, once": Fault(
-        lambda: [ServedFile(DATA, drops=[CUT], sized=False)], ranges=["", REST]
-    ),
-    "no length and short, always": Fault(
-        lambda: [s.make_unsized(DATA[:CUT])], "integrity-size", ["", REST, REST, REST, REST]
-    ),
-    "no length, and a page about it": Fault(
-        lambda: [s.make_unsized(b"<html>Sign in")], "integrity-size", [""]
-    ),
+    "no length and short, once": Fault(lambda: [ServedFile(DATA, drops=[CUT], sized=False)],
+        ranges=["", REST]),
+    "no length and short, always": Fault(lambda: [s.make_unsized(DATA[:CUT])], "integrity-size",
+        ["", REST, REST, REST, REST]),
+    "no length, and a page about it": Fault(lambda: [s.make_unsized(b"<html>Sign in")],
+        "integrity-size", [""]),
     "endless": Fault(lambda: [s.send_endlessly(s.make_unsized(DATA))], "integrity-size"),
-    "other bytes of the right length": Fault(
-        lambda: [s.make_ok(OTHER_DATA)], "integrity-hash", [""]
-    ),
+    "other bytes of the right length": Fault(lambda: [s.make_ok(OTHER_DATA)], "integrity-hash",
+        [""]),
     "labelled as gzip": Fault(lambda: [s.make_ok(DATA, "Content-Encoding: gzip")]),
-    "packed with gzip": Fault(
-        lambda: [s.make_ok(gzip.compress(DATA), "Content-Encoding: gzip")], "integrity-size"
-    ),
-    "two lengths": Fault(
-        lambda: [s.make_head(200, f"Content-Length: {SIZE}", "Content-Length: 7") + DATA],
-        "fetch-network",
-    ),
-    "a length that is no number": Fault(
-        lambda: [s.make_head(200, f"Content-Length: {'9' * 5000}") + DATA, s.make_ok(DATA)]
-    ),
+    "packed with gzip": Fault(lambda: [s.make_ok(gzip.compress(DATA), "Content-Encoding: gzip")],
+        "integrity-size"),
+    "two lengths": Fault(lambda: [s.make_head(200, f"Content-Length: {SIZE}",
+        "Content-Length: 7") + DATA], "fetch-network"),
+    "a length that is no number": Fault(lambda: [s.make_head(200,
+        f"Content-Length: {'9' * 5000}") + DATA, s.make_ok(DATA)]),
     "nothing": Fault(lambda: [s.send(b""), s.make_ok(DATA)]),
     "another protocol": Fault(lambda: [s.send(b"SSH-2.0-OpenSSH\r\n"), s.make_ok(DATA)]),
     "RST before the head": Fault(lambda: [s.send_and_reset(b""), s.make_ok(DATA)]),
     "RST in the body": Fault(lambda: [s.send_and_reset(SHORT), ServedFile(DATA)]),
     # Time.
     "silence before the head": stall(lambda: [s.send_and_wait(b"", 5), s.make_ok(DATA)]),
-    "silence in the head": stall(
-        lambda: [s.send_and_wait(b"HTTP/1.1 200 OK\r\n", 5), s.make_ok(DATA)]
-    ),
-    "silence in the body": stall(
-        lambda: [s.send_and_wait(SHORT, 5), ServedFile(DATA)], ranges=["", REST]
-    ),
+    "silence in the head": stall(lambda: [s.send_and_wait(b"HTTP/1.1 200 OK\r\n", 5),
+        s.make_ok(DATA)]),
+    "silence in the body": stall(lambda: [s.send_and_wait(SHORT, 5), ServedFile(DATA)],
+        ranges=["", REST]),
     "silence, always": stall(lambda: [s.send_and_wait(b"", 5)], "fetch-stalled"),
-    "a head that drips": stall(
-        lambda: [s.send_slowly(s.make_ok(DATA)[:90], 0.05), s.make_ok(DATA)]
-    ),
-    "a body that drips": stall(
-        lambda: [s.send_slowly(s.make_ok(b"x" * 99, length=SIZE), 0.05), s.make_ok(DATA)]
-    ),
-    "1xx without end": stall(
-        lambda: [s.send_flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), s.make_ok(DATA)]
-    ),
-    "headers without end": stall(
-        lambda: [s.send_flood(b"HTTP/1.1 200 OK\r\n", LINE), s.make_ok(DATA)]
-    ),
-    "headers of a 1xx without end": stall(
-        lambda: [s.send_flood(b"HTTP/1.1 100 Continue\r\n", LINE), s.make_ok(DATA)]
-    ),
+    "a head that drips": stall(lambda: [s.send_slowly(s.make_ok(DATA)[:90], 0.05),
+        s.make_ok(DATA)]),
+    "a body that drips": stall(lambda: [s.send_slowly(s.make_ok(b"x" * 99, length=SIZE), 0.05),
+        s.make_ok(DATA)]),
+    "1xx without end": stall(lambda: [s.send_flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        s.make_ok(DATA)]),
+    "headers without end": stall(lambda: [s.send_flood(b"HTTP/1.1 200 OK\r\n", LINE),
+        s.make_ok(DATA)]),
+    "headers of a 1xx without end": stall(lambda: [s.send_flood(b"HTTP/1.1 100 Continue\r\n", LINE),
+        s.make_ok(DATA)]),
     "trailers without end": stall(lambda: [s.send_flood(CHUNKED + b"0\r\n", LINE)], ranges=[""]),
-    "early hints": Fault(
-        lambda: [b"HTTP/1.1 103 Early Hints\r\n\r\n" + s.make_ok(DATA)], "http-status"
-    ),
+    "early hints": Fault(lambda: [b"HTTP/1.1 103 Early Hints\r\n\r\n" + s.make_ok(DATA)],
+        "http-status"),
     # Statuses.
     "429 with seconds": Fault(limited("Retry-After: 20"), slept=[20.0]),
     "429 with a date": Fault(limited("Retry-After: Mon, 12 Jan 1970 13:46:50 GMT"), slept=[10.0]),
-    "429 with a past date": Fault(
-        limited("Retry-After: Mon, 12 Jan 1970 00:00:00 GMT"), slept=[0.0]
-    ),
+    "429 with a past date": Fault(limited("Retry-After: Mon, 12 Jan 1970 00:00:00 GMT"),
+        slept=[0.0]),
     "429 with -1": Fault(limited("Retry-After: -1"), slept=[0.0]),
     "429 with 10^9": Fault(limited("Retry-After: 1000000000"), "http-rate-limited", slept=[]),
     "429 with nothing": Fault(limited(), slept=[0.0]),
     "429 with RateLimit": Fault(limited('RateLimit: "api";r=0;t=55'), slept=[55.0]),
-    "429 with RateLimit, too long": Fault(
-        limited('RateLimit: "api";r=0;t=300'), "http-rate-limited", slept=[]
-    ),
+    "429 with RateLimit, too long": Fault(limited('RateLimit: "api";r=0;t=300'),
+        "http-rate-limited", slept=[]),
     "429 with both": Fault(limited("Retry-After: 5", "RateLimit: r=0;t=9"), slept=[9.0]),
     "429, always": Fault(lambda: [s.make_status(429)], "http-rate-limited", slept=[0.0] * 4),
-    "503 twice": Fault(
-        lambda: [s.make_status(503), s.make_status(503), s.make_ok(DATA)], slept=[0.0, 0.0]
-    ),
+    "503 twice": Fault(lambda: [s.make_status(503), s.make_status(503), s.make_ok(DATA)],
+        slept=[0.0, 0.0]),
     "501": Fault(lambda: [s.make_status(501)], "http-server-error", slept=[]),
     "401": Fault(lambda: [s.make_status(401)], "http-unauthorized", slept=[]),
     "403 once": Fault(lambda: [s.make_status(403), s.make_ok(DATA)], "http-forbidden", slept=[]),
     "404": Fault(lambda: [s.make_status(404)], "http-not-found", slept=[]),
     "410": Fault(lambda: [s.make_status(410)], "http-gone", slept=[]),
-    **{
-        str(code): Fault(lambda code=code: [s.make_status(code), s.make_ok(DATA)], slept=[0.0])
-        for code in (408, 425, 500, 504)
-    },
-    **{
-        str(code): Fault(lambda code=code: [s.make_status(code)], "http-status", slept=[])
-        for code in (204, 206, 304, 400, 416)
-    },
+    **{str(code): Fault(lambda code=code: [s.make_status(code), s.make_ok(DATA)],
+        slept=[0.0]) for code in (408, 425, 500, 504)},
+    **{str(code): Fault(lambda code=code: [s.make_status(code)], "http-status",
+        slept=[]) for code in (204, 206, 304, 400, 416)},
     "505": Fault(lambda: [s.make_status(505)], "http-server-error", slept=[]),
     # Redirects.
     "a loop": Fault(lambda: [s.make_redirect("/b.tar")], "fetch-redirect", slept=[]),
-    "to a file": Fault(
-        lambda: [s.make_redirect("file:///etc/hostname")], "fetch-redirect", slept=[]
-    ),
-    "to plain http": Fault(
-        lambda: [s.make_redirect("http://example.org/b")], "fetch-redirect", slept=[]
-    ),
+    "to a file": Fault(lambda: [s.make_redirect("file:///etc/hostname")], "fetch-redirect",
+        slept=[]),
+    "to plain http": Fault(lambda: [s.make_redirect("http://example.org/b")], "fetch-redirect",
+        slept=[]),
     "to nowhere": Fault(lambda: [s.make_status(302)], "http-status", slept=[]),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -554,19 +554,13 @@ LINES: dict[str, tuple[dict[str, Any] | None, list[str]]] = {
     "about other things": ({"elapsed": 3, "num_items": "many"}, []),
     "the truth": ({"num_batches": 3, "batch_sizes": [4, 4, 2]}, []),
     "null": ({"num_batches": None, "batch_sizes": None}, []),
-    "another count": (
-        {"num_batches": 2},
-        ["error[contradiction] stdout states num_batches = 2, the files have 3"],
-    ),
-    "other sizes": (
-        {"num_batches": 3, "batch_sizes": [4, 4, 4]},
-        ["error[contradiction] stdout states batch_sizes = [4, 4, 4], the files have [4, 4, 2]"],
-    ),
-    "words": (
-        {"num_batches": "three"},
-        ["error[contradiction] stdout states num_batches = 'three', the files have 3"],
-    ),
-}
+    "another count": ({"num_batches": 2},
+        ["error[contradiction] stdout states num_batches = 2, the files have 3"]),
+    "other sizes": ({"num_batches": 3, "batch_sizes": [4, 4, 4]},
+        ["error[contradiction] stdout states batch_sizes = [4, 4, 4], the files have [4, 4, 2]"]),
+    "words": ({"num_batches": "three"},
+        ["error[contradiction] stdout states num_batches = 'three', the files have 3"]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("line", "words"), LINES.values(), ids=LINES)
@@ -841,20 +835,14 @@ def test_the_helper_writes_what_torch_s_bundle_contains(tmp_path: Path) -> None:
 PARTS = (range(4), range(4, 8), range(8, 10))
 TENTHS = [[item + column / 10 for column in range(4)] for item in range(10)]
 CHANGES: dict[str, tuple[Callable[[NDArray[Any]], NDArray[Any]], str]] = {
-    "doubled": (
-        lambda x: 2 * x,
-        "every feature value is multiplied by 2: this is true of all 40 feature values",
-    ),
-    "shifted": (
-        lambda x: x + np.float32(0.25),
-        "0.25 is added to every feature value: this is true of all 40 feature values",
-    ),
-    "half": (
-        lambda x: x.astype("<f2"),
-        "the feature values went through float16: this is true of all 40 feature values",
-    ),
+    "doubled": (lambda x: 2 * x,
+        "every feature value is multiplied by 2: this is true of all 40 feature values"),
+    "shifted": (lambda x: x + np.float32(0.25),
+        "0.25 is added to every feature value: this is true of all 40 feature values"),
+    "half": (lambda x: x.astype("<f2"),
+        "the feature values went through float16: this is true of all 40 feature values"),
     "one of them": (lambda x: x + 0.03 * np.eye(10, 4), "None"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CHANGES)

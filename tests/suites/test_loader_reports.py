@@ -216,107 +216,45 @@ _ANY_WORKERS = {"keep-workers-[03]-load-g": "wrong", "keep-workers-2-load-g": _R
 #: Reports, the wrong port, and by pattern of cases the code that names its fault, whether the
 #: order is the reference's or free. The last row of each kind is a fault that nobody reported.
 ROWS: list[tuple[str, type[Port], dict[str, str]]] = [
-    (
-        "nvidia-cosmos/cosmos-rl PR#621, PrimeIntellect-ai/prime-rl PR#3301",
-        SkipsNothingWithWorkers,
-        {"keep-workers-3-load-g": "wrong", "keep-workers-2-load-g": _RESUMED},
-    ),
-    (
-        "KempnerInstitute/KempnerForge#57",
-        CountsFromLoad,
-        {"keep-load-e": _RESUMED, "keep-load-t-save-f": "state-changed"},
-    ),
-    (
-        "KempnerInstitute/KempnerForge#51, ecmwf/anemoi-core#4, wyim-pgl/transgenic#59",
-        NeverLoads,
-        {
-            **dict.fromkeys(_ELSEWHERE, _RESUMED),
-            "keep-load-t-save-f": "state-changed",
-            **_ANY_WORKERS,
-        },
-    ),
-    (
-        "meta-pytorch/data#1520",
-        SkipsOneMore,
-        {
-            "keep-batch-*-load-h": _LATE,
-            "keep-load-k*": _LATE,
-            "keep-load-[et]": _RESUMED,
-            "keep-load-t-save-f": "state-changed",
-            "pad-load-p": _RESUMED,
-            "keep-workers-[03]-load-g": "wrong",
-            "keep-workers-2-load-g": _LATE,
-        },
-    ),
+    ("nvidia-cosmos/cosmos-rl PR#621, PrimeIntellect-ai/prime-rl PR#3301", SkipsNothingWithWorkers,
+        {"keep-workers-3-load-g": "wrong", "keep-workers-2-load-g": _RESUMED}),
+    ("KempnerInstitute/KempnerForge#57", CountsFromLoad,
+        {"keep-load-e": _RESUMED, "keep-load-t-save-f": "state-changed"}),
+    ("KempnerInstitute/KempnerForge#51, ecmwf/anemoi-core#4, wyim-pgl/transgenic#59", NeverLoads,
+        {**dict.fromkeys(_ELSEWHERE, _RESUMED), "keep-load-t-save-f": "state-changed",
+        **_ANY_WORKERS}),
+    ("meta-pytorch/data#1520", SkipsOneMore, {"keep-batch-*-load-h": _LATE, "keep-load-k*": _LATE,
+        "keep-load-[et]": _RESUMED, "keep-load-t-save-f": "state-changed", "pad-load-p": _RESUMED,
+        "keep-workers-[03]-load-g": "wrong", "keep-workers-2-load-g": _LATE}),
     ("meta-pytorch/data#1437", EndsTwice, dict.fromkeys(("*-load-q", "*-load-r"), "batch-count")),
-    (
-        "alibaba/TorchEasyRec PR#544",
-        RepeatsEpoch,
-        dict.fromkeys(("drop-load-q", "keep-load-r"), "item-not-due order resume-order"),
-    ),
-    (
-        "NVIDIA-BioNeMo/bionemo-recipes PR#1250, PrimeIntellect-ai/prime-rl PR#859",
-        RestartsWithOtherWorkers,
-        {"keep-workers-[03]-load-g": "wrong"},
-    ),
-    (
-        "PrimeIntellect-ai/prime-rl PR#3301",
-        FreezesState,
-        {"keep-load-e": _RESUMED, "keep-load-t-save-f": "state-constant"},
-    ),
-    (
-        "meta-pytorch/data#302, meta-pytorch/data PR#1251",
-        ShufflesAnew,
-        {
-            "keep-load-[kmt]": "order resume-order",
-            "*-load-*": "item-not-due order resume-order claim wrong",
-        },
-    ),
-    (
-        "",
-        StateConstant,
-        {"keep-load-t-save-f": "state-constant", "*-load-?": f"{_LATE} {_RESUMED}"},
-    ),
+    ("alibaba/TorchEasyRec PR#544", RepeatsEpoch,
+        dict.fromkeys(("drop-load-q", "keep-load-r"), "item-not-due order resume-order")),
+    ("NVIDIA-BioNeMo/bionemo-recipes PR#1250, PrimeIntellect-ai/prime-rl PR#859",
+        RestartsWithOtherWorkers, {"keep-workers-[03]-load-g": "wrong"}),
+    ("PrimeIntellect-ai/prime-rl PR#3301", FreezesState,
+        {"keep-load-e": _RESUMED, "keep-load-t-save-f": "state-constant"}),
+    ("meta-pytorch/data#302, meta-pytorch/data PR#1251", ShufflesAnew,
+        {"keep-load-[kmt]": "order resume-order",
+        "*-load-*": "item-not-due order resume-order claim wrong"}),
+    ("", StateConstant,
+        {"keep-load-t-save-f": "state-constant", "*-load-?": f"{_LATE} {_RESUMED}"}),
     ("", StateCountsLoads, {"keep-load-t-save-f": "state-changed"}),
     ("", StateUnchecked, {"keep-load-[uvwx]": "accepted", "keep-seed-18-load-k": "accepted"}),
-    (
-        "dmlc/dgl#5068",
-        DividesBatches,
-        {
-            "keep-workers-[23]": "order not-repeated",
-            "keep-workers-*": "order not-repeated resume-order item-not-due wrong",
-        },
-    ),
-    (
-        "webdataset/webdataset#172",
-        WorkersDeliverAll,
-        {"*-stream-workers-[23]": "item-twice"},
-    ),
-    (
-        "webdataset/webdataset#172",
-        RanksDeliverAll,
-        {
-            "*-rank-[0123]": "batch-count",
-            "*-rank-1-*": "batch-count item-not-due",
-            "keep-batch-2-trim-world-4-rank-3": "rank-overlap",
-        },
-    ),
-    (
-        "tracel-ai/burn#701",
-        EpochIgnored,
-        {
-            "*epoch-1": "order item-not-due epoch-ignored",
-            "*-epoch-1-rank-[01]": "item-not-due",
-            "*-load-[qr]": "order item-not-due",
-        },
-    ),
+    ("dmlc/dgl#5068", DividesBatches, {"keep-workers-[23]": "order not-repeated",
+        "keep-workers-*": "order not-repeated resume-order item-not-due wrong"}),
+    ("webdataset/webdataset#172", WorkersDeliverAll, {"*-stream-workers-[23]": "item-twice"}),
+    ("webdataset/webdataset#172", RanksDeliverAll, {"*-rank-[0123]": "batch-count",
+        "*-rank-1-*": "batch-count item-not-due",
+        "keep-batch-2-trim-world-4-rank-3": "rank-overlap"}),
+    ("tracel-ai/burn#701", EpochIgnored, {"*epoch-1": "order item-not-due epoch-ignored",
+        "*-epoch-1-rank-[01]": "item-not-due", "*-load-[qr]": "order item-not-due"}),
     ("", RankInSeed, {"*-rank-*": "order item-not-due resume-order rank-missing rank-overlap"}),
     ("", NeverFills, {"*-fill-*": "batch-size rank-batches final-batch item-missing claim"}),
     ("", FillsWithLast, {"*-fill-*": "item-not-due claim rank-overlap"}),
     ("", WorkersDrawAlike, {"keep-workers-*": "draws-shared"}),
     ("", DrawsIgnoreEpoch, {"keep-workers-2-*": "draws-fixed"}),
     ("", RejectsAll, {"*-load-*": "dump-exit state-missing"}),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("order", ["exact", "free"])

@@ -200,26 +200,14 @@ BATCHES: dict[str, tuple[dict[str, Any], Any, str | None, list[tuple[str, str]]]
     "fixed, nothing asked": (FIXED, None, None, [("notice", ONE_ROW)]),
     "fixed, and asked to be": (FIXED, None, "fixed", [("notice", ONE_ROW)]),
     "fixed, free asked": (FIXED, None, "free", [("error", ONE_ROW + ASKED)]),
-    "free in name, a constant inside": (
-        FREE,
-        lambda: reshaped(1),
-        None,
-        [("warning", f"{YET}3 rows at once do not run: ")],
-    ),
-    "free in name, a constant inside, free asked": (
-        FREE,
-        lambda: reshaped(1),
-        "free",
-        [("error", f"{YET}3 rows at once do not run: ")],
-    ),
+    "free in name, a constant inside": (FREE, lambda: reshaped(1), None,
+        [("warning", f"{YET}3 rows at once do not run: ")]),
+    "free in name, a constant inside, free asked": (FREE, lambda: reshaped(1), "free",
+        [("error", f"{YET}3 rows at once do not run: ")]),
     "free, reshaped to any": (FREE, lambda: reshaped(-1), "free", []),
-    "free, rows are mixed": (
-        FREE,
-        mixing,
-        None,
-        [("warning", f"{YET}3 rows at once give other values in 6 of 6 positions")],
-    ),
-}
+    "free, rows are mixed": (FREE, mixing, None,
+        [("warning", f"{YET}3 rows at once give other values in 6 of 6 positions")]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("axes", "nodes", "requested", "texts"), BATCHES.values(), ids=BATCHES)
@@ -537,48 +525,27 @@ MISTAKES: dict[str, tuple[Any, str, str]] = {
     "tanh": (lambda: with_nodes("Tanh"), "onnx-activation", "tanh follows the last layer"),
     "softmax": (lambda: with_nodes("Softmax"), "onnx-activation", "a softmax follows the last"),
     "exponential": (lambda: with_nodes("Exp"), "onnx-activation", "an exponential follows the"),
-    "a steep leaky ReLU": (
-        lambda: with_nodes("LeakyRelu", alpha=0.2),
-        "onnx-activation",
-        "a leaky ReLU of slope 0.2 follows the last layer",
-    ),
+    "a steep leaky ReLU": (lambda: with_nodes("LeakyRelu", alpha=0.2), "onnx-activation",
+        "a leaky ReLU of slope 0.2 follows the last layer"),
     "softplus": (lambda: with_nodes("Softplus"), "onnx-activation", "softplus follows the last"),
     "elu": (lambda: with_nodes("Elu"), "onnx-activation", "ELU follows the last layer"),
     "selu": (lambda: with_nodes("Selu"), "onnx-activation", "SELU follows the last layer"),
     "hard sigmoid": (lambda: with_nodes("HardSigmoid"), "onnx-activation", "a hard sigmoid with"),
-    "relu before": (
-        lambda: with_nodes(before="Relu"),
-        "onnx-activation",
-        "a ReLU precedes the first layer",
-    ),
+    "relu before": (lambda: with_nodes(before="Relu"), "onnx-activation",
+        "a ReLU precedes the first layer"),
     "alpha": (lambda: with_nodes(gemm={"alpha": 2.0}), "onnx-factor", "fc2 is multiplied by 2 (a"),
     "beta": (lambda: with_nodes(gemm={"beta": 0.5}), "onnx-factor", "bias of fc2 is multiplied by"),
-    "both": (
-        lambda: with_nodes(gemm={"alpha": 3.0, "beta": 3.0}),
-        "onnx-factor",
-        "the outputs of fc2 are multiplied by 3",
-    ),
-    "alpha of fc1": (
-        lambda: with_nodes(gemm={"alpha": 0.5}, layer=1),
-        "onnx-factor",
-        "the product of fc1 is multiplied by 0.5",
-    ),
-    "f16": (
-        lambda: through(to_f16, "w1", "b1", "w2", "b2"),
-        "onnx-precision",
-        "all weights and biases were rounded to f16",
-    ),
-    "f16 in one": (
-        lambda: through(to_f16, "w2"),
-        "onnx-precision",
-        "the weight of fc2 was rounded to f16",
-    ),
-    "f16 as bf16": (
-        lambda: relabelled(lambda a: a.astype("<f2").tobytes(), "BFLOAT16"),
-        "onnx-dtype",
-        "stored as f16 and labelled bf16",
-    ),
-}
+    "both": (lambda: with_nodes(gemm={"alpha": 3.0, "beta": 3.0}), "onnx-factor",
+        "the outputs of fc2 are multiplied by 3"),
+    "alpha of fc1": (lambda: with_nodes(gemm={"alpha": 0.5}, layer=1), "onnx-factor",
+        "the product of fc1 is multiplied by 0.5"),
+    "f16": (lambda: through(to_f16, "w1", "b1", "w2", "b2"), "onnx-precision",
+        "all weights and biases were rounded to f16"),
+    "f16 in one": (lambda: through(to_f16, "w2"), "onnx-precision",
+        "the weight of fc2 was rounded to f16"),
+    "f16 as bf16": (lambda: relabelled(lambda a: a.astype("<f2").tobytes(), "BFLOAT16"),
+        "onnx-dtype", "stored as f16 and labelled bf16"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MISTAKES)
@@ -816,17 +783,10 @@ def test_a_crash_takes_the_child_alone(tmp_path: Path, monkeypatch: pytest.Monke
 
 ENDS: dict[str, tuple[str, dict[str, float], str]] = {
     "no result": ("raise SystemExit(3)", {}, "ended with 3"),
-    "a hang": (
-        "import time; time.sleep(60)",
-        {"_TIMEOUT": 0.5},
-        "did not end within 0.5 seconds",
-    ),
-    "too much memory": (
-        "held = [bytearray(2**26) for _ in range(64)]",
-        {"_MAX_MEMORY": 2**30},
-        "ran out of memory (limit 1 GiB)",
-    ),
-}
+    "a hang": ("import time; time.sleep(60)", {"_TIMEOUT": 0.5}, "did not end within 0.5 seconds"),
+    "too much memory": ("held = [bytearray(2**26) for _ in range(64)]", {"_MAX_MEMORY": 2**30},
+        "ran out of memory (limit 1 GiB)"),
+}  # fmt: skip
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows does not limit a process's memory so")

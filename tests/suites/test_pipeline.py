@@ -363,37 +363,19 @@ def test_a_port_that_never_shuffles_anew_is_reported_of_seed_and_epoch(
 LARGE = "seed-1099511627794-epoch-65537"
 #: Where no order is given: what is done to (seed, epoch, whether resumed), and who tells it.
 LOST: dict[str, tuple[Callable[[int, int, bool], tuple[int, int]], dict[str, list[str]]]] = {
-    "seed ignored from epoch 1 on": (
-        lambda s, e, _: (17 if e else s, e),
-        {"keep-seed-18-epoch-1": ["seed-ignored"], f"keep-{LARGE}": ["seed-ignored"]},
-    ),
-    "a resumed run takes epoch 0": (
-        lambda s, e, r: (s, 0 if r else e),
-        {
-            f"keep-{LARGE}-resume-1": ["resume-order"],
-            f"keep-{LARGE}-resume-2": ["resume-order"],
-            f"pad-{LARGE}-resume-1": ["resume-order"],
-        },
-    ),
-    "a resumed run takes seed 17": (
-        lambda s, e, r: (17 if r else s, e),
-        {
-            f"keep-{LARGE}-resume-1": ["resume-order"],
-            f"keep-{LARGE}-resume-2": ["resume-order"],
-            f"pad-{LARGE}-resume-1": ["resume-order"],
-        },
-    ),
+    "seed ignored from epoch 1 on": (lambda s, e, _: (17 if e else s, e),
+        {"keep-seed-18-epoch-1": ["seed-ignored"], f"keep-{LARGE}": ["seed-ignored"]}),
+    "a resumed run takes epoch 0": (lambda s, e, r: (s, 0 if r else e),
+        {f"keep-{LARGE}-resume-1": ["resume-order"], f"keep-{LARGE}-resume-2": ["resume-order"],
+        f"pad-{LARGE}-resume-1": ["resume-order"]}),
+    "a resumed run takes seed 17": (lambda s, e, r: (17 if r else s, e),
+        {f"keep-{LARGE}-resume-1": ["resume-order"], f"keep-{LARGE}-resume-2": ["resume-order"],
+        f"pad-{LARGE}-resume-1": ["resume-order"]}),
     "epoch clipped": (lambda s, e, _: (s, min(e, 1)), {"keep-epoch-65537": ["epoch-ignored"]}),
     "one bit of the epoch": (lambda s, e, _: (s, e & 1), {"keep-epoch-65537": ["epoch-ignored"]}),
-    "seed of 8 bits": (
-        lambda s, e, _: (s % 256, e),
-        {"keep-seed-1099511627794": ["seed-ignored"]},
-    ),
-    "seed and epoch added up": (
-        lambda s, e, _: (s + e, 0),
-        {"keep-seed-18": ["order-shared"]},
-    ),
-}
+    "seed of 8 bits": (lambda s, e, _: (s % 256, e), {"keep-seed-1099511627794": ["seed-ignored"]}),
+    "seed and epoch added up": (lambda s, e, _: (s + e, 0), {"keep-seed-18": ["order-shared"]}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LOST)
@@ -528,22 +510,12 @@ FUNCTIONS = {
     "y + 1": (Y, lambda y: y + 1, "label", "1 is added to every label", False),
     "x mirrored": (X, lambda x: 1 - x, "values", "every feature is 1 minus the expected one", True),
     "x doubled": (X, lambda x: 2 * x, "values", "every feature is multiplied by 2", False),
-    "x through f16": (
-        X,
-        lambda x: x.astype("f2"),
-        "values",
-        "the features went through float16",
-        False,
-    ),
-    "x cut to bf16": (
-        X,
-        lambda x: (x.view("u4") & np.uint32(0xFFFF0000)).view("f4"),
-        "values",
-        "the features were cut to bfloat16",
-        False,
-    ),
+    "x through f16": (X, lambda x: x.astype("f2"), "values", "the features went through float16",
+        False),
+    "x cut to bf16": (X, lambda x: (x.view("u4") & np.uint32(0xFFFF0000)).view("f4"), "values",
+        "the features were cut to bfloat16", False),
     "y zero": (Y, np.zeros_like, "label", "every label is 0", False),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -608,14 +580,10 @@ def _meta(change: dict[str, Any]) -> Callable[[Path], object]:
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a batch lost": (
-        lambda case: (case / "batch_0001.bin").unlink(),
-        "the reference's own batches: batch_0001.bin is missing, batch_0002.bin is there",
-    ),
-    "all batches lost": (
-        lambda case: [path.unlink() for path in case.glob("*.bin")],
-        "the reference's own batches: 0 batches, expected 3",
-    ),
+    "a batch lost": (lambda case: (case / "batch_0001.bin").unlink(),
+        "the reference's own batches: batch_0001.bin is missing, batch_0002.bin is there"),
+    "all batches lost": (lambda case: [path.unlink() for path in case.glob("*.bin")],
+        "the reference's own batches: 0 batches, expected 3"),
     "another order": (_meta({"order": [10, 9, 4, 1, 0, 7, 6, 8, 2, 5, 3]}), "2 of 11 items are at"),
     "no order": (_meta({"order": [0, 1]}), "order does not have each id of the data set once"),
     "another mean": (_meta({"masked_mean": 1.5}), "masked_mean = 1.5"),
@@ -626,53 +594,34 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "an unknown policy": (_meta({"policy": "cut"}), "policy is 'cut'; known: keep, drop, pad"),
     "no batch size": (_meta({"batch_size": 0}), "batch_size is 0; it must be at least 1"),
     "no seed": (_meta({"seed": None}), "seed must be int, not None"),
-    "ids twice": (
-        _meta({"dataset": {"ids": [1, 1], "x": [0, 0], "y": [0, 0]}}),
-        "dataset: ids must be unique, these are not: [1]",
-    ),
-    "ids of text": (
-        _meta({"dataset": {"ids": ["a"], "x": [0], "y": [0]}}),
-        "dataset: ",
-    ),
+    "ids twice": (_meta({"dataset": {"ids": [1, 1], "x": [0, 0], "y": [0, 0]}}),
+        "dataset: ids must be unique, these are not: [1]"),
+    "ids of text": (_meta({"dataset": {"ids": ["a"], "x": [0], "y": [0]}}), "dataset: "),
     "sizes of text": (_meta({"batch_sizes": ["4"]}), "batch_sizes must contain only int"),
-    "a partner that is not there": (
-        _meta({"same_as": "kept"}),
-        "names the case 'kept', which the bundle lacks",
-    ),
-    "a rank beyond its world": (
-        _meta({"rank": 4, "world": 4}),
-        "rank 4 of world 4; expected rank < world <= 65,536",
-    ),
+    "a partner that is not there": (_meta({"same_as": "kept"}),
+        "names the case 'kept', which the bundle lacks"),
+    "a rank beyond its world": (_meta({"rank": 4, "world": 4}),
+        "rank 4 of world 4; expected rank < world <= 65,536"),
     "a world of no rank": (_meta({"rank": 0, "world": 0}), "rank 0 of world 0; expected rank"),
     "a world too large": (_meta({"rank": 0, "world": 2**40}), "rank 0 of world 1,099,511,627,776"),
     "a rank without a world": (_meta({"rank": 0}), "rank 0 of world 1; expected rank < world"),
     "a world without a rank": (_meta({"world": 2}), "rank None of world 2; expected rank < world"),
     "a rank of text": (_meta({"rank": "0", "world": 2}), "rank must be int, not '0'"),
-    "an unknown shortfall": (
-        _meta({"rank": 0, "world": 2, "shortfall": "pad"}),
-        "shortfall is 'pad'; known: fill, trim, uneven",
-    ),
+    "an unknown shortfall": (_meta({"rank": 0, "world": 2, "shortfall": "pad"}),
+        "shortfall is 'pad'; known: fill, trim, uneven"),
     "fewer workers than none": (_meta({"workers": -1}), "workers is -1; it must be at least 0"),
     "an unknown expectation": (_meta({"expect": "fail"}), "expect is 'fail'; known: load, refuse"),
-    "a state of a case that is not there": (
-        _meta({"load_from": "kept"}),
-        "names the case 'kept', which the bundle lacks",
-    ),
-    "a state of a case that saves none": (
-        _meta({"load_from": "drop"}),
-        "the chain of load_from cannot be run: 'drop' has no stop_after, so it saves no state",
-    ),
-    "a run that waits for itself": (
-        _meta({"load_from": "keep", "stop_after": 1}),
-        "the chain of load_from cannot be run: it has no end within 16 cases",
-    ),
+    "a state of a case that is not there": (_meta({"load_from": "kept"}),
+        "names the case 'kept', which the bundle lacks"),
+    "a state of a case that saves none": (_meta({"load_from": "drop"}),
+        "the chain of load_from cannot be run: 'drop' has no stop_after, so it saves no state"),
+    "a run that waits for itself": (_meta({"load_from": "keep", "stop_after": 1}),
+        "the chain of load_from cannot be run: it has no end within 16 cases"),
     "a damage of no state": (_meta({"damage": "cut"}), "damage needs load_from, the case whose"),
-    "an unknown damage": (
-        _meta({"load_from": "keep", "damage": "burnt"}),
-        "damage is 'burnt'; known: empty, cut, flip, foreign",
-    ),
+    "an unknown damage": (_meta({"load_from": "keep", "damage": "burnt"}),
+        "damage is 'burnt'; known: empty, cut, flip, foreign"),
     "draws of text": (_meta({"draws": "yes"}), "draws must be bool, not 'yes'"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DAMAGE)

@@ -172,18 +172,12 @@ def make_runs(*draws: list[float]) -> dict[str, Share]:
 
 DRAWS = {
     "right": ([[0.5, 0.25, 0.75, 0.0], [0.5, 0.25, 0.75]], "", ""),
-    "shared": (
-        [[0.5, 0.25, 0.5, 0.0]],
-        "draws-shared",
-        "items 3 and 2 have the same draw 0.5: run 0 batch 0 row 0 and run 0 batch 0 row 2",
-    ),
+    "shared": ([[0.5, 0.25, 0.5, 0.0]], "draws-shared",
+        "items 3 and 2 have the same draw 0.5: run 0 batch 0 row 0 and run 0 batch 0 row 2"),
     "padding": ([[0.5, 0.25, 0.75, 0.5]], "", ""),
-    "changed": (
-        [[0.5, 0.25, 0.75, 0.0], [0.5, 0.125]],
-        "draws-changed",
-        "item 1 has draw 0.25 and 0.125: run 0 batch 0 row 1 and run 1 batch 0 row 1",
-    ),
-}
+    "changed": ([[0.5, 0.25, 0.75, 0.0], [0.5, 0.125]], "draws-changed",
+        "item 1 has draw 0.25 and 0.125: run 0 batch 0 row 1 and run 1 batch 0 row 1"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", DRAWS)

@@ -157,22 +157,16 @@ RENAMED = {
     "prefix": (lambda name: f"module.{name}", "have the prefix 'module.' in"),
     "suffix": (lambda name: f"{name}_0", "have the suffix '_0' in"),
     "separator": (lambda name: name.replace(".", "_"), "have '_' in place of '.' in"),
-    "a separator of two characters": (
-        lambda name: name.replace(".", "::"),
-        "have '::' in place of '.' in",
-    ),
+    "a separator of two characters": (lambda name: name.replace(".", "::"),
+        "have '::' in place of '.' in"),
     "no separator": (lambda name: name.replace(".", ""), "have '' in place of '.' in"),
     "upper case": (str.upper, "are in upper case in"),
-    "prefix and suffix": (
-        lambda name: f"m.{name}.value",
-        "have the prefix 'm.' and the suffix '.value' in",
-    ),
-    "another prefix": (
-        lambda name: name.replace("fc", "linear"),
-        "have the prefix 'linear' in place of 'fc' in",
-    ),
+    "prefix and suffix": (lambda name: f"m.{name}.value",
+        "have the prefix 'm.' and the suffix '.value' in"),
+    "another prefix": (lambda name: name.replace("fc", "linear"),
+        "have the prefix 'linear' in place of 'fc' in"),
     "first part lost": (lambda name: name.removeprefix("fc"), "lack the prefix 'fc' in"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("change", "text"), RENAMED.values(), ids=RENAMED)
@@ -193,19 +187,13 @@ def test_names_changed_by_one_rule_are_one_finding(change: Any, text: str, tmp_p
 LAYERS = [f"{stack}.layer.{at}.w" for stack in ("encoder", "decoder") for at in range(3)]
 SHIFTS: dict[str, tuple[list[str], int, str]] = {
     "counted from one": (LAYERS, 1, "have the index after 'layer.' 1 higher in"),
-    "counted from zero": (
-        [name.replace("2", "3") for name in LAYERS if "0" not in name],
-        -1,
-        "have the index after 'layer.' 1 lower in",
-    ),
-    "two digits": (
-        [f"h.{at}.w" for at in range(9, 12)],
-        1,
-        "have the index after 'h.' 1 higher in",
-    ),
+    "counted from zero": ([name.replace("2", "3") for name in LAYERS if "0" not in name], -1,
+        "have the index after 'layer.' 1 lower in"),
+    "two digits": ([f"h.{at}.w" for at in range(9, 12)], 1,
+        "have the index after 'h.' 1 higher in"),
     "no common index": (LAYERS, 10, "have the index after 'layer.' 10 higher in"),
     "a sequence": (["0.w", "0.b", "1.w", "1.b"], 1, "have the first index 1 higher in"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("names", "step", "text"), SHIFTS.values(), ids=SHIFTS)
@@ -442,24 +430,17 @@ BLIND = {
 TURNS = np.exp(2j * np.pi * np.arange(16) / 16)
 COMPLEX_BLIND = {
     "complex zeros": (TURNS * 1e-6, {"max_abs": 1e-5}, "w: zeros would pass"),
-    "a circle around a number": (
-        *(3 + 4j + 0.4 * TURNS, {"max_abs": 0.41}),
-        "w: a constant 3+4j would pass (the values are at most 5.4 from 0)",
-    ),
+    "a circle around a number": (*(3 + 4j + 0.4 * TURNS, {"max_abs": 0.41}),
+        "w: a constant 3+4j would pass (the values are at most 5.4 from 0)"),
     "a circle of which half is close": (3 + 4j + 0.4 * TURNS, {"max_abs": 0.39}, ""),
-    "a triangle": (
-        *(9j + np.repeat(TURNS[[0, 5, 11]], 3), {"max_abs": 1.05}),
-        "w: a constant ",
-    ),
-    "three corners of a square": (
-        *(np.repeat(TURNS[[0, 4, 8]], 3) + 5, {"max_abs": 1.05}),
-        "w: a constant ",
-    ),
+    "a triangle": (*(9j + np.repeat(TURNS[[0, 5, 11]], 3), {"max_abs": 1.05}), "w: a constant "),
+    "three corners of a square": (*(np.repeat(TURNS[[0, 4, 8]], 3) + 5, {"max_abs": 1.05}),
+        "w: a constant "),
     "relative": (3 + 4j + 0.4 * TURNS, {"relative": 0.1}, "w: a constant 2.98+3.97j would"),
     "but cosine": (0.5 + TURNS, {"max_abs": 1.1, "cosine": 0.99}, ""),
     "seven complex numbers": (3 + 0.4 * TURNS[:7], {"max_abs": 1.0}, ""),
     "one number itself": (np.full(16, 3 + 4j), {"max_abs": 1.0}, ""),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("values", "bounds", "text"), COMPLEX_BLIND.values(), ids=COMPLEX_BLIND)
@@ -554,17 +535,12 @@ def test_a_known_wrong_decoder_is_an_error_within_the_tolerance(
 BYTES_OF_REFERENCES = {
     "bytes of f32": (W, np.frombuffer(W.tobytes(), "u1"), "the raw bytes of F32, which"),
     "bytes of f32 as f32": (W, np.frombuffer(W.tobytes(), "u1").astype("<f4"), "raw bytes of F32"),
-    "halves of f64": (
-        W.astype("<f8") / 3,
-        (W.astype("<f8") / 3).view("<f4"),
-        "the bytes of F64, read",
-    ),
-    "parts of complex numbers": (
-        (W + 1j).astype("<c8"),
+    "halves of f64": (W.astype("<f8") / 3, (W.astype("<f8") / 3).view("<f4"),
+        "the bytes of F64, read"),
+    "parts of complex numbers": ((W + 1j).astype("<c8"),
         (W + 1j).astype("<c8").view("<f4").reshape(2, 3, 2),
-        "real and imaginary part are an axis of their own",
-    ),
-}
+        "real and imaginary part are an axis of their own"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BYTES_OF_REFERENCES)

@@ -192,51 +192,32 @@ SPECIAL: list[tuple[list[float], list[float], dict[str, Any]]] = [
 ]
 #: Reference, dump, bounds.
 WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]] = {
-    "a tensor missing": (
-        {"w.npy": W, "b.npy": np.array([1, 2]), "c.npy": np.array(1.0)},
-        {"w.npy": W},
-        None,
-    ),
+    "a tensor missing": ({"w.npy": W, "b.npy": np.array([1, 2]), "c.npy": np.array(1.0)},
+        {"w.npy": W}, None),
     "a tensor too many": ({"w.npy": W}, {"w.npy": W, "v.bin": W, "W.bin": W}, None),
     "nothing at all": ({"w.npy": W}, {"log.txt": b"done"}, None),
     "a tensor twice": ({"w.npy": W}, {"w.npy": W, "w.bin": W}, None),
     "f32 for f64": (DOUBLE, {"w.npy": W}, None),
-    "i64 for f64": (
-        DOUBLE,
-        {"x.safetensors": encode_safetensors(name_dtypes({"w": W.astype("<i8")}))},
-        None,
-    ),
+    "i64 for f64": (DOUBLE,
+        {"x.safetensors": encode_safetensors(name_dtypes({"w": W.astype("<i8")}))}, None),
     "f64 for a .bin's f32": ({"w.bin": W}, DOUBLE, None),
     "f32 for more": (WIDE, AS_BIN, None),
-    "f32 for more, and another value": (
-        WIDE,
-        AS_BIN | {"a.bin": f32(np.nextafter(np.float32(0.1), 1))},
-        None,
-    ),
+    "f32 for more, and another value": (WIDE,
+        AS_BIN | {"a.bin": f32(np.nextafter(np.float32(0.1), 1))}, None),
     "f32 for a complex number": (COMPLEX, {"z.bin": f32(1.0)}, None),
     "another complex number": (COMPLEX, OTHER, {"max_abs": 0.4}),
-    "parts of complex numbers as an axis": (
-        {"z.npy": np.arange(5) + 1j},
-        {"z.npy": np.stack([np.arange(5.0), np.ones(5)], axis=1)},
-        None,
-    ),
+    "parts of complex numbers as an axis": ({"z.npy": np.arange(5) + 1j},
+        {"z.npy": np.stack([np.arange(5.0), np.ones(5)], axis=1)}, None),
     "f32 in a typed file for f16": (
         {"r.safetensors": encode_safetensors({"w": ("F16", W.astype("<f2"))})},
         {"r.safetensors": encode_safetensors({"w": ("F32", W)})},
         None,
     ),
-    **{
-        f"{dtype} words read as f32": (
-            {"w.bin": np.arange(8, dtype="<f4")},
-            {"w.bin": np.frombuffer(words.tobytes(), "<f4")},
-            None,
-        )
-        for dtype, words in (
-            ("f16", np.arange(8, dtype="<f2")),
-            ("bf16", (np.arange(8, dtype="<f4").view("<u4") >> 16).astype("<u2")),
-            ("f64", np.arange(8.0)),
-        )
-    },
+    **{f"{dtype} words read as f32": ({"w.bin": np.arange(8, dtype="<f4")},
+        {"w.bin": np.frombuffer(words.tobytes(), "<f4")}, None) for dtype,
+        words in (("f16", np.arange(8, dtype="<f2")),
+        ("bf16", (np.arange(8, dtype="<f4").view("<u4") >> 16).astype("<u2")),
+        ("f64", np.arange(8.0)))},
     **{
         f"a tensor of the empty name, {why}": (
             {"r.safetensors": encode_safetensors({"": ("F32", W)})},
@@ -249,11 +230,8 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]] =
             ("with another value", "F32", W + 1),
         )
     },
-    "another complex number of two f64": (
-        {"z.npy": np.array([0.1 + 2j, 1])},
-        {"z.npy": np.array([0.1 + 1e-9 + 2j, 1])},
-        {"max_abs": 1e-12},
-    ),
+    "another complex number of two f64": ({"z.npy": np.array([0.1 + 2j, 1])},
+        {"z.npy": np.array([0.1 + 1e-9 + 2j, 1])}, {"max_abs": 1e-12}),
     "values of bf16 and 8 bits": (NARROW, pack_narrow(3.125, 0x7D), None),
     "a direction": ({"w.bin": f32(3, 4)}, {"w.bin": f32(4, 3)}, {"max_abs": 1, "cosine": 0.9999}),
     "more than five": ({"w.npy": np.zeros(2000)}, {"w.npy": np.ones(2000)}, None),
@@ -261,33 +239,16 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]] =
     "files that cannot be read": ({f"{name}.bin": W for name in "abcde"}, BROKEN, None),
     "a file of several that is cut": ({"r.safetensors": TWO}, {"d.safetensors": TWO[:-1]}, None),
     "integers within the ulp of floats": (IDS, OFF, {"ulp": 4}),
-    **{
-        f"integers beside floats under {bounds}": (
-            {**IDS, "w.npy": f32(3.0)},
-            {**OFF, "w.npy": f32(3.0)},
-            bounds,
-        )
-        for bounds in ({"max_abs": 1.0}, {"ulp": 4}, {"relative": 0.5})
-    },
-    **{
-        f"shape {obtained} for {expected} as {suffix}": (
-            {f"w.{suffix}": np.ones(expected, "<f4")},
-            {f"w.{suffix}": np.ones(obtained, "<f4")},
-            None,
-        )
-        for expected, obtained in SHAPES
-        for suffix in ("bin", "npy")
-    },
+    **{f"integers beside floats under {bounds}": ({**IDS, "w.npy": f32(3.0)},
+        {**OFF, "w.npy": f32(3.0)}, bounds) for bounds in ({"max_abs": 1.0}, {"ulp": 4},
+        {"relative": 0.5})},
+    **{f"shape {obtained} for {expected} as {suffix}": ({f"w.{suffix}": np.ones(expected, "<f4")},
+        {f"w.{suffix}": np.ones(obtained, "<f4")}, None) for expected,
+        obtained in SHAPES for suffix in ("bin", "npy")},
     **{f"more than {bounds}": ({"w.npy": W}, {"w.npy": W + 1}, bounds) for bounds in BOUNDS},
-    **{
-        f"{obtained} for {expected} under {bounds}": (
-            {"w.bin": f32(*expected)},
-            {"w.bin": f32(*obtained)},
-            bounds,
-        )
-        for expected, obtained, bounds in SPECIAL
-    },
-}
+    **{f"{obtained} for {expected} under {bounds}": ({"w.bin": f32(*expected)},
+        {"w.bin": f32(*obtained)}, bounds) for expected, obtained, bounds in SPECIAL},
+}  # fmt: skip
 
 
 def test_each_wrong_dump_is_reported_in_these_words(

@@ -261,24 +261,17 @@ BAD: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "64 MB of zeros, compressed": ("o.pth", _make_bomb, "bad-header"),
     "members that overlap": ("o.pth", _make_overlap, "bad-header"),
     "mappings in mappings": ("o.pth", _make_laughs, "not-verified"),
-    "a header beyond the file": (
-        "o.safetensors",
-        lambda path: path.write_bytes(struct.pack("<Q", 2**40) + b"{}"),
-        "bad-header",
-    ),
-    "2^60 tensors": (
-        "o.gguf",
+    "a header beyond the file": ("o.safetensors",
+        lambda path: path.write_bytes(struct.pack("<Q", 2**40) + b"{}"), "bad-header"),
+    "2^60 tensors": ("o.gguf",
         lambda path: path.write_bytes(struct.pack("<4sIQQ", b"GGUF", 3, 2**60, 0) + bytes(99)),
-        "bad-header",
-    ),
-    "a text of 2^62 bytes": (
-        "o.gguf",
+        "bad-header"),
+    "a text of 2^62 bytes": ("o.gguf",
         lambda path: path.write_bytes(struct.pack("<4sIQQQ", b"GGUF", 3, 0, 1, 2**62)),
-        "bad-header",
-    ),
+        "bad-header"),
     "an HTML page": ("o.npy", lambda path: path.write_bytes(b"<html>" * 9), "bad-header"),
     "a pickle": ("o.pth", lambda path: path.write_bytes(b"\x80\x02}."), "bad-header"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no FIFOs")

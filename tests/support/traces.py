@@ -33,31 +33,18 @@ PARAMETERS = {
 }
 #: One after the other; `turned` only moves elements, so that it has no reference.
 STAGES: list[dict[str, Any]] = [
-    {
-        "name": "norm/layer_norm",
-        "kind": "aten.layer_norm.default",
+    {"name": "norm/layer_norm", "kind": "aten.layer_norm.default",
         "arguments": {"normalized_shape": [6], "eps": 1e-5},
-        "feeds": {"input": "x", "weight": "norm.weight", "bias": "norm.bias"},
-    },
-    {
-        "name": "fc/linear",
-        "kind": "aten.linear.default",
-        "feeds": {"input": "norm/layer_norm", "weight": "fc.weight", "bias": "fc.bias"},
-    },
+        "feeds": {"input": "x", "weight": "norm.weight", "bias": "norm.bias"}},
+    {"name": "fc/linear", "kind": "aten.linear.default",
+        "feeds": {"input": "norm/layer_norm", "weight": "fc.weight", "bias": "fc.bias"}},
     {"name": "gelu", "kind": "aten.gelu.default", "feeds": {"self": "fc/linear"}},
-    {
-        "name": "turned",
-        "kind": "aten.transpose.int",
-        "arguments": {"dim0": 0, "dim1": 1},
-        "feeds": {"self": "gelu"},
-    },
-    {
-        "name": "out/linear",
-        "kind": "aten.linear.default",
-        "feeds": {"input": "turned", "weight": "out.weight", "bias": "out.bias"},
-    },
+    {"name": "turned", "kind": "aten.transpose.int", "arguments": {"dim0": 0, "dim1": 1},
+        "feeds": {"self": "gelu"}},
+    {"name": "out/linear", "kind": "aten.linear.default",
+        "feeds": {"input": "turned", "weight": "out.weight", "bias": "out.bias"}},
     {"name": "side", "kind": "aten.tanh.default", "feeds": {"self": "x"}},
-]
+]  # fmt: skip
 
 
 def run_stages(changes: Mapping[str, Mapping[str, Any]] | None = None) -> Values:

@@ -37,11 +37,8 @@ DEEDS: dict[str, tuple[str, str, tuple[str, str, str]]] = {
     "wrong values": ("dump('w', (2, 3), 0, 1, 2, 3, 4, 6)", "wrong", ("fail", "fail", "fail")),
     "wrong shape": ("dump('w', (3, 2), 0, 1, 2, 3, 4, 5)", "wrong", ("fail", "fail", "fail")),
     "one too many": ("right(); dump('v', (), 1)", "wrong", ("fail", "fail", "fail")),
-    "a dump cut short": (
-        "right(); p = out / 'w.bin'; p.write_bytes(p.read_bytes()[:-4])",
-        "wrong",
-        ("fail", "fail", "fail"),
-    ),
+    "a dump cut short": ("right(); p = out / 'w.bin'; p.write_bytes(p.read_bytes()[:-4])", "wrong",
+        ("fail", "fail", "fail")),
     "nothing": ("pass", "partial", ("fail", "fail", "fail")),
     "a note alone": ("(out / 'note.txt').write_text('x')", "partial", ("fail", "fail", "fail")),
     "refuses": ("refuse()", "refused", ("fail", "pass", "pass")),
@@ -55,41 +52,23 @@ DEEDS: dict[str, tuple[str, str, tuple[str, str, str]]] = {
         ("fail",) * 3,
     ),
     "says so within a message": ("refuse('not supported: x')", "refused", ("fail", "pass", "pass")),
-    "says so, then another thing": (
-        "print('not supported: x', file=sys.stderr); refuse()",
-        "refused",
-        ("fail", "pass", "pass"),
-    ),
-    "says so on stdout": (
-        "print('not supported: x'); sys.exit(3)",
-        "refused",
-        ("fail", "pass", "pass"),
-    ),
-    "says so and leaves a tensor": (
-        "right(); sys.exit('not supported: x')",
-        "partial",
-        ("fail",) * 3,
-    ),
+    "says so, then another thing": ("print('not supported: x', file=sys.stderr); refuse()",
+        "refused", ("fail", "pass", "pass")),
+    "says so on stdout": ("print('not supported: x'); sys.exit(3)", "refused",
+        ("fail", "pass", "pass")),
+    "says so and leaves a tensor": ("right(); sys.exit('not supported: x')", "partial",
+        ("fail",) * 3),
     "says so and leaves half of one": (
         "(out / 'w.bin').write_bytes(b'x'); sys.exit('not supported: x')",
         "partial",
         ("fail",) * 3,
     ),
-    "says so and succeeds": (
-        "print('not supported: x', file=sys.stderr)",
-        "partial",
-        ("fail",) * 3,
-    ),
-    "says so and aborts": (
-        "print('not supported: x', file=sys.stderr, flush=True); os.abort()",
-        "crashed",
-        ("fail",) * 3,
-    ),
-    "says so and panics": (
-        "print('not supported: x', file=sys.stderr); sys.exit(101)",
-        "panicked",
-        ("fail",) * 3,
-    ),
+    "says so and succeeds": ("print('not supported: x', file=sys.stderr)", "partial",
+        ("fail",) * 3),
+    "says so and aborts": ("print('not supported: x', file=sys.stderr, flush=True); os.abort()",
+        "crashed", ("fail",) * 3),
+    "says so and panics": ("print('not supported: x', file=sys.stderr); sys.exit(101)", "panicked",
+        ("fail",) * 3),
     "ends without a word": ("sys.exit(1)", "crashed", ("fail", "fail", "fail")),
     "aborts": ("os.abort()", "crashed", ("fail", "fail", "fail")),
     "dumps right and aborts": ("right(); os.abort()", "crashed", ("fail", "fail", "fail")),
@@ -104,12 +83,9 @@ DEEDS: dict[str, tuple[str, str, tuple[str, str, str]]] = {
         "out-of-memory",
         ("fail",) * 3,
     ),
-    "is killed": (
-        "import signal; os.kill(os.getpid(), signal.SIGKILL)",
-        "out-of-memory",
-        ("fail",) * 3,
-    ),
-}
+    "is killed": ("import signal; os.kill(os.getpid(), signal.SIGKILL)", "out-of-memory",
+        ("fail",) * 3),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("deed", DEEDS)

@@ -24,26 +24,14 @@ MEASURED = (
 #: File, content of both runs, and the beginning of the message.
 PAIRS: dict[str, tuple[str, bytes, bytes | None, str]] = {
     "a tensor": ("w.bin", encode_tensor(OLD), encode_tensor(NEW), f"w.bin {MEASURED}"),
-    "a batch": (
-        "batch_0000.bin",
-        encode_batch([OLD[:, 0], OLD]),
-        encode_batch([OLD[:, 0], NEW]),
-        f"batch_0000.bin #1: {MEASURED}",
-    ),
-    "another shape": (
-        "w.bin",
-        encode_tensor(OLD),
-        encode_tensor(OLD.T.copy()),
-        "w.bin differs between run 1 and run 2 of the same case",
-    ),
-    "no tensor": (
-        "log.txt",
-        b"a",
-        b"b",
-        "log.txt differs between run 1 and run 2 of the same case",
-    ),
+    "a batch": ("batch_0000.bin", encode_batch([OLD[:, 0], OLD]), encode_batch([OLD[:, 0], NEW]),
+        f"batch_0000.bin #1: {MEASURED}"),
+    "another shape": ("w.bin", encode_tensor(OLD), encode_tensor(OLD.T.copy()),
+        "w.bin differs between run 1 and run 2 of the same case"),
+    "no tensor": ("log.txt", b"a", b"b",
+        "log.txt differs between run 1 and run 2 of the same case"),
     "in one run": ("w.bin", encode_tensor(OLD), None, "w.bin was written in only one of two runs"),
-}
+}  # fmt: skip
 
 
 VERDICTS = {

@@ -15,16 +15,11 @@ WIDE = {"max_abs": 1e9}
 #: The kind, what is made wide, the case that the message names.
 PINS: list[Any] = [
     ("pipeline", ("parity.suites.pipeline.suite.DEFAULT_TOLERANCES", WIDE), "drop"),
-    pytest.param(
-        *("dataloader", ("parity.suites.dataloader.suite.DEFAULT_TOLERANCES", WIDE)),
-        "batch_size_3",
-        marks=NEEDS_TORCH,
-    ),
-    pytest.param(
-        *("serialize", ("parity.lab.pins.serialize_gguf.MAX_ABS", 1e9), "gguf"),
-        marks=NEEDS_TORCH,
-    ),
-]
+    pytest.param(*("dataloader", ("parity.suites.dataloader.suite.DEFAULT_TOLERANCES", WIDE)),
+        "batch_size_3", marks=NEEDS_TORCH),
+    pytest.param(*("serialize", ("parity.lab.pins.serialize_gguf.MAX_ABS", 1e9), "gguf"),
+        marks=NEEDS_TORCH),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "change", "case"), PINS)

@@ -44,31 +44,19 @@ BOTH = f"{APART} reads it"
         ("load", {"torch": "refused"}, False, "torch with weights_only rejects it; rule 1"),
         ("refuse", {"gguf-py": "refused"}, False, ""),
         ("refuse", {"safetensors": "loaded"}, False, "safetensors accepts it, against rule 1"),
-        (
-            "refuse",
-            {"gguf-py": "limit"},
-            False,
-            "gguf-py runs out of time or memory on it; it must be rejected: rule 1",
-        ),
-        (
-            "refuse",
-            {"torch": "refused", "torch-full": "limit"},
-            False,
-            f"{APART} runs out of time or memory on it; it must be rejected: rule 1",
-        ),
+        ("refuse", {"gguf-py": "limit"}, False,
+            "gguf-py runs out of time or memory on it; it must be rejected: rule 1"),
+        ("refuse", {"torch": "refused", "torch-full": "limit"}, False,
+            f"{APART} runs out of time or memory on it; it must be rejected: rule 1"),
         ("either", {"torch": "loaded", "torch-full": "loaded"}, False, ""),
-        (
-            "either",
-            {"torch": "refused", "torch-full": "refused"},
-            False,
-            "torch rejects it; rule 1",
-        ),
+        ("either", {"torch": "refused", "torch-full": "refused"}, False,
+            "torch rejects it; rule 1"),
         ("either", {"torch": "refused", "torch-full": "loaded"}, False, f"{BOTH}; rule 1"),
         ("either", {"gguf-py": "loaded"}, True, "gguf-py reads it, against rule 1"),
         ("either", {}, False, ""),
         ("either", {"gguf-py": "another word"}, False, "gguf-py another word; rule 1"),
     ],
-)
+)  # fmt: skip
 def test_a_disagreement_is_explained(
     expect: str, outcomes: dict[str, str], disputed: bool, expected: str
 ) -> None:
