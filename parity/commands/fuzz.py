@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from parity.commands.selection import choose_bundles, list_ready, prepare_bundle
 from parity.errors import ConfigError, ErrorKind, Problem, exit_code_of
 from parity.lab.fuzz import campaign
 from parity.lab.fuzz.campaign import Budget, Finding, FuzzResult
+from parity.lab.fuzz.mutant import Base
 from parity.lab.fuzz.trial import Lab, Trial
 from parity.port.dump_folder import open_temporary_folder
 from parity.reports.console import RunConsole, print_error
@@ -77,10 +79,14 @@ def fuzz_port(options: FuzzOptions, console: RunConsole) -> int:
     """
     reproduce.check_out(options.out)
     prepared = _prepare_zoo(options, console)
+    bases = campaign.collect_bases(prepared)
+    context = RunContext(options=options, console=console, outputs=Path(), deadline=None)
+    with closing(Lab(prepared, context)) as lab:
+        return _fuzz(lab, bases, options, console)
+
+
+def _fuzz(lab: Lab, bases: Sequence[Base], options: FuzzOptions, console: RunConsole) -> int:
     with open_temporary_folder() as folder:
-        context = RunContext(options=options, console=console, outputs=folder, deadline=None)
-        lab = Lab(prepared, context)
-        bases = campaign.collect_bases(prepared)
         controls = campaign.try_bases(lab, bases, folder)
     if uncontrolled := campaign.find_uncontrolled(lab, bases):
         _print_nothing(

@@ -6,6 +6,7 @@ name, inside the functions that use them, so that no other verb pays for them.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module, metadata
 from typing import Any
 
@@ -24,6 +25,7 @@ def import_library(name: str) -> Any:
         raise _make_missing_error(name) from error
 
 
+@cache
 def find_version(distribution: str) -> str | None:
     """Find the installed version without its build (``+cu132``); None where not installed."""
     try:

@@ -6,10 +6,11 @@ Which mutants there are depends on the seed alone; the time decides how many of 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +27,9 @@ from parity.suites.base import Case
 from parity.verify.prepare import PreparedBundle
 
 #: Mutants that are tried together; the time is looked at between two batches.
-BATCH = 128
+BATCH = 64
+#: Batches in flight, so that the readers have work while the port runs, and the port meanwhile.
+_IN_FLIGHT = 2
 #: Larger cases are tried, but not mutated; one is a pickle of 100,000 levels.
 _MAX_BYTES = 2**16
 #: Findings that are shrunk and packed; the others are in the table alone.
@@ -136,8 +139,13 @@ def fuzz(
     result = FuzzResult({base.group: Counter() for base in bases}, 0.0)
     faults: list[Trial] = []
     mutants = islice(draw_mutants(budget.seed, loaded, others), budget.mutants)
-    while time.monotonic() - started < budget.seconds and (batch := list(islice(mutants, BATCH))):
-        for trial in try_in_batches(lab, batch):
+
+    def draw_batches() -> Iterator[list[Mutant]]:
+        while time.monotonic() - started < budget.seconds:
+            yield list(islice(mutants, BATCH))
+
+    for trials in try_batches(lab, draw_batches()):
+        for trial in trials:
             _count(result.counts[trial.mutant.base.group], trial)
             if not trial.word:
                 continue
@@ -151,14 +159,24 @@ def fuzz(
     return result
 
 
-def try_in_batches(lab: Lab, mutants: Sequence[Mutant]) -> list[Trial]:
-    """Try mutants, and remove their files."""
-    found: list[Trial] = []
-    for start in range(0, len(mutants), BATCH):
-        batch = mutants[start : start + BATCH]
+def try_batches(lab: Lab, batches: Iterator[list[Mutant]]) -> Iterator[list[Trial]]:
+    """Try mutants up to an empty batch, some batches at a time; yield the trials of each in order.
+
+    Their files are removed.
+    """
+
+    def try_batch(batch: list[Mutant]) -> list[Trial]:
         with open_temporary_folder() as folder, name_no_alternatives():
-            found += lab.try_mutants(batch, folder)
-    return found
+            return lab.try_mutants(batch, folder)
+
+    with ThreadPoolExecutor(_IN_FLIGHT) as pool:
+        running: deque[Future[list[Trial]]] = deque()
+        for batch in takewhile(bool, batches):
+            running.append(pool.submit(try_batch, batch))
+            if len(running) == _IN_FLIGHT:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()
 
 
 def _count(counts: Counter[str], trial: Trial) -> None:
@@ -204,9 +222,12 @@ def _rank(finding: Finding) -> tuple[int, str, str, str]:
 def shrink_findings(lab: Lab, result: FuzzResult) -> None:
     """Shrink the first findings, and merge those that have become the same."""
     chosen, rest = result.findings[:MAX_FOLDERS], result.findings[MAX_FOLDERS:]
-    smallest = shrink_all(
-        [one.smallest for one in chosen], lambda mutants: try_in_batches(lab, mutants)
-    )
+
+    def try_mutants(mutants: Sequence[Mutant]) -> list[Trial]:
+        batches = (list(mutants[at : at + BATCH]) for at in range(0, len(mutants), BATCH))
+        return [trial for trials in try_batches(lab, batches) for trial in trials]
+
+    smallest = shrink_all([one.smallest for one in chosen], try_mutants)
     merged: dict[tuple[str, ...], Finding] = {}
     for finding, trial in zip(chosen, smallest, strict=True):
         kept = merged.setdefault(_make_key(trial), Finding(trial, trial.mutant.place, 0, set()))

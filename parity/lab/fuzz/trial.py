@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,11 @@ from parity.port import output
 from parity.port.run import DumpResult
 from parity.results import CaseResult
 from parity.suites.base import Case
+from parity.tensors import FormatError
+from parity.tensors.compare import compare
 from parity.tensors.folder import list_tensors
+from parity.tensors.safetensors import locate_tensors
+from parity.tensors.stored import StoredTensor
 from parity.text import sanitize_message, truncate
 from parity.verify import execute
 from parity.verify.evaluate import CaseEvaluator
@@ -33,7 +38,13 @@ from parity.verify.execute import RunContext
 from parity.verify.prepare import PreparedBundle, build_options, read_cases
 
 #: The readers of each format; torch without `weights_only` would run what a pickle names.
-READERS = {"pth": ("torch",), "safetensors": ("safetensors",), "gguf": ("gguf-py",)}
+READERS = {
+    "pth": ("torch", "parity"),
+    "safetensors": ("safetensors", "parity"),
+    "gguf": ("gguf-py", "parity"),
+}
+#: How the rejection of a reader begins that does not read this form of the format.
+_ABSTAINS = "FormatError: not-verified"
 #: Beginnings of rejections that say nothing of the file: torch's `weights_only` knows few opcodes
 #: and globals, and gguf-py no version 1 and no empty tensor of blocks.
 _OWN_LIMITS = (
@@ -116,7 +127,14 @@ class Lab:
     #: reader's list of files: a reader that no longer loads it is broken.
     controls: dict[str, tuple[Mutant, bytes]] = field(default_factory=dict)
     port: dict[str, str] = field(default_factory=dict)
+    #: By format and name; their processes run until `close`.
+    running: dict[tuple[str, str], readers.Reader] = field(default_factory=dict)
     _builds: dict[Any, Any] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """End the readers' processes."""
+        for reader in self.running.values():
+            reader.close()
 
     def try_mutants(self, mutants: Sequence[Mutant], folder: Path) -> list[Trial]:
         """Give mutants to the readers and to the port; keep all files below ``folder``.
@@ -162,7 +180,7 @@ class Lab:
     def _run_reader(
         self, reader: str, group: str, mutants: Sequence[Mutant], tree: Path, out: Path
     ) -> dict[str, readers.ReaderResult]:
-        own_out = out / reader
+        own_out = out / group / reader
         own_out.mkdir(parents=True)
         files = {m.id: _find_checkpoint(tree, m) for m in mutants if m.base.group == group}
         control = self.controls.get(group)
@@ -170,12 +188,14 @@ class Lab:
             files[_CONTROL] = own_out / f"{_CONTROL}.{group}"
             files[_CONTROL].write_bytes(control[0].content)
         try:
-            results = readers.read_files(reader, files, own_out)
+            one = self.running.setdefault((group, reader), readers.Reader(reader))
+            results = one.read_files(files, own_out)
         except RuntimeError as error:
             raise ReferenceSuspectError(Problem("audit-crashed", str(error))) from error
         if missing := files.keys() - results.keys():
             raise _make_reader_error(reader, f"says nothing of {len(missing)} files")
-        if control and _read_dump(own_out / _CONTROL) != control[1]:
+        is_first = reader == READERS[group][0]
+        if control and is_first and _read_dump(own_out / _CONTROL) != control[1]:
             what = results[_CONTROL].reason or results[_CONTROL].outcome
             raise _make_reader_error(reader, f"no longer loads {control[0].base.id}: {what}")
         return results
@@ -267,22 +287,43 @@ def _agree(
 ) -> tuple[Agreement, str, dict[str, Any]]:
     """Return whether all readers load a mutant alike, or all reject it, and why."""
     results = {name: found[mutant.id] for name, found in by_reader.items()}
+    voting = {name: one for name, one in results.items() if not one.reason.startswith(_ABSTAINS)}
+    results = voting or results
     texts = [f"{one.outcome} {one.reason}".strip() for one in results.values()]
     if all(one.outcome == "refused" for one in results.values()):
-        is_own = any(one.reason.startswith(_OWN_LIMITS) for one in results.values())
+        is_own = not voting or any(one.reason.startswith(_OWN_LIMITS) for one in results.values())
         reasons = ", ".join(one.reason for one in results.values())
         return ("undecided" if is_own else "rejected"), reasons, {}
-    dumps = {name: _read_dump(out / name / mutant.id) for name in results}
-    first = next(iter(dumps.values()))
+    first, *others = (
+        out / mutant.base.group / name / mutant.id / "dump.safetensors" for name in results
+    )
     is_loaded = all(one == readers.ReaderResult("loaded") for one in results.values())
-    if not is_loaded or first is None or len(set(dumps.values())) > 1:
+    if not is_loaded or not first.is_file():
         return "undecided", ", ".join(texts), {}
-    reference = tree / mutant.id / _REFERENCE
-    reference.write_bytes(first)
-    tensors = list_tensors(reference).tensors
+    try:
+        tensors = locate_tensors(first)
+        tolerance = _choose_tolerance(mutant.base.group, tensors.values())
+        is_equal = all(_has_equal(tensors, locate_tensors(other), tolerance) for other in others)
+    except FormatError as error:
+        return "undecided", error.message, {}
+    if not is_equal:
+        return "undecided", f"loaded by {' and '.join(results)} with other tensors", {}
     if not tensors:
         return "undecided", "loaded without a tensor", {}
-    return "loaded", "", _choose_tolerance(mutant.base.group, tensors.values())
+    shutil.copyfile(first, tree / mutant.id / _REFERENCE)
+    return "loaded", "", tolerance
+
+
+def _has_equal(
+    one: Mapping[str, StoredTensor], other: Mapping[str, StoredTensor], tolerance: Mapping[str, Any]
+) -> bool:
+    """Return whether two readers found the same tensors."""
+    bounds = tolerance.get("tolerance", {"exact": 1.0})
+    return one.keys() == other.keys() and all(
+        (tensor.dtype, tensor.shape) == (other[name].dtype, other[name].shape)
+        and not compare(tensor, other[name], bounds, payloads=not tolerance).bad
+        for name, tensor in one.items()
+    )
 
 
 def _choose_tolerance(group: str, tensors: Any) -> dict[str, Any]:

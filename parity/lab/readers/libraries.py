@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from parity.tensors import FormatError
 from parity.tensors.dtypes import NUMPY_DTYPES, TORCH_DTYPES
 
 Tensor = tuple[str, tuple[int, ...], bytes]
@@ -129,10 +130,36 @@ def _encode_gguf_tensor(tensor: Any, values: Any) -> Tensor:
     return kind, shape, little.tobytes()
 
 
+def make_own_reader() -> ReadFunction:
+    """Make this project's strict reader of written files.
+
+    A file or a tensor of a form that it does not read has an error that begins with
+    ``FormatError: not-verified``.
+    """
+    from parity.checkpoints.written import read_written
+
+    def read(path: Path) -> Callable[[], Tensors]:
+        form = path.suffix[1:]
+        try:
+            written = read_written(path, form)
+        except FormatError as error:
+            raise FormatError(error.code, f"{error.code}: {error.message}") from error
+        for name, reason in written.unread.items():
+            raise FormatError("not-verified", f"not-verified: {name} {reason}")
+        step = -1 if form == "gguf" else 1  # gguf-py has the stored order of dimensions
+        return lambda: {
+            name: (one.dtype.name, one.shape[::step], one.read_array().tobytes())
+            for name, one in written.tensors.items()
+        }
+
+    return read
+
+
 READERS: dict[str, Callable[[], ReadFunction]] = {
     "torch": lambda: make_torch_reader(weights_only=True),
     "torch-full": lambda: make_torch_reader(weights_only=False),
     "safetensors": make_safetensors_reader,
     "gguf-py": make_gguf_reader,
     "numpy": make_numpy_reader,
+    "parity": make_own_reader,
 }

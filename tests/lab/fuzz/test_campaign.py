@@ -211,6 +211,7 @@ def test_commands_in_pickles_are_not_mutated(tmp_path: Path) -> None:
 
 
 LOADED, REFUSED = ReaderResult("loaded"), ReaderResult("refused", "RuntimeError: no")
+ABSTAINS = ReaderResult("refused", "FormatError: not-verified: w has no decoder here")
 AGREEMENTS = {
     "all load it": ((LOADED, LOADED), (1, 1), "loaded"),
     "all reject it": ((REFUSED, REFUSED), (0, 0), "rejected"),
@@ -219,6 +220,10 @@ AGREEMENTS = {
     "one crashes": ((ReaderResult("crashed", "SIGSEGV"), REFUSED), (0, 0), "undecided"),
     "no time": ((REFUSED, ReaderResult("limit", "time")), (0, 0), "undecided"),
     "no dump": ((LOADED, LOADED), (0, 0), "undecided"),
+    "one does not read the form": ((LOADED, ABSTAINS), (1, 0), "loaded"),
+    "one alone reads the form, and rejects it": ((REFUSED, ABSTAINS), (0, 0), "rejected"),
+    "one alone rejects an opcode": ((ABSTAINS, LOADED), (0, 1), "loaded"),
+    "none reads the form": ((ABSTAINS, ABSTAINS), (0, 0), "undecided"),
     "not dumped": ((LOADED, ReaderResult("loaded", "TypeError: x")), (1, 1), "undecided"),
     "weights_only": (
         (ReaderResult("refused", "UnpicklingError: Weights only load failed"),) * 2, (0, 0),
@@ -241,7 +246,7 @@ def test_agreement_of_readers(name: str, tmp_path: Path) -> None:
     mutant = campaign.Mutant("m1", BASE, BASE.views[0], ())
     (tmp_path / "m1").mkdir()
     for number, kind in enumerate(dumps):
-        folder = tmp_path / f"r{number}" / "m1"
+        folder = tmp_path / "safetensors" / f"r{number}" / "m1"
         folder.mkdir(parents=True)
         if kind:
             arrays = name_dtypes({"w": W * kind})
@@ -253,8 +258,9 @@ def test_agreement_of_readers(name: str, tmp_path: Path) -> None:
 def test_a_file_without_a_tensor_is_undecided(tmp_path: Path) -> None:
     mutant = campaign.Mutant("m1", BASE, BASE.views[0], ())
     (tmp_path / "m1").mkdir()
-    (tmp_path / "r" / "m1").mkdir(parents=True)
-    (tmp_path / "r" / "m1" / "dump.safetensors").write_bytes(encode_safetensors({}))
+    folder = tmp_path / "safetensors" / "r" / "m1"
+    folder.mkdir(parents=True)
+    (folder / "dump.safetensors").write_bytes(encode_safetensors({}))
     found = trial._agree({"r": {"m1": LOADED}}, mutant, tmp_path, tmp_path)
     assert found[0] == "undecided"
 
@@ -271,7 +277,7 @@ def test_the_silence_of_a_reader_is_no_agreement(
     message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader that dies, says nothing, or rejects everything from now on, is an error."""
-    monkeypatch.setattr(readers, "read_files", lambda *_args: SILENCES[message])
+    monkeypatch.setattr(readers.Reader, "read_files", lambda *_args: SILENCES[message])
     mutants = [campaign.Mutant(f"m{n}", BASE, BASE.views[0], ()) for n in (1, 2)]
     for mutant in mutants:
         (tmp_path / "tree" / mutant.id).mkdir(parents=True)
@@ -287,7 +293,7 @@ def test_a_reader_that_does_not_start_is_an_error(
     def fail(*_args: object) -> Any:
         raise RuntimeError("the reader safetensors did not start: no module")
 
-    monkeypatch.setattr(readers, "read_files", fail)
+    monkeypatch.setattr(readers.Reader, "read_files", fail)
     nothing: Any = None
     mutant = campaign.Mutant("m1", BASE, BASE.views[0], ())
     with pytest.raises(ReferenceSuspectError, match="did not start"):

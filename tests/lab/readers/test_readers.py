@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tarfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,29 @@ def test_a_file_that_ends_its_reader_costs_no_other(tmp_path: Path) -> None:
     assert safetensors.locate_tensors(out / "g-good" / "dump.safetensors")[
         "w"
     ].read_array().tolist() == [55]
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.usefixtures("fake")
+@pytest.mark.skipif(sys.platform != "linux", reason="files are read in a fork")
+def test_one_process_reads_all_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts: list[object] = []
+    run = readers.process.run
+    monkeypatch.setattr(
+        readers.process, "run", lambda *args, **words: (starts.append(args), run(*args, **words))[1]
+    )
+    with closing(readers.Reader("fake")) as reader:
+        for number in range(3):
+            files = named(tmp_path / str(number), "a-good", "b-hang", "c-crash", "d-good")
+            results = reader.read_files(files)
+            assert [one.outcome for one in results.values()] == [
+                "loaded",
+                "limit",
+                "crashed",
+                "loaded",
+            ]
+    assert len(starts) == 1
 
 
 @pytest.mark.process
