@@ -5,16 +5,14 @@ Definitions: the documentation of ``torch.nn.functional``.
 
 from __future__ import annotations
 
-from math import erf, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
 
-from parity.diagnose.stages.elementwise import CHANGES, Function
+from parity.diagnose.stages.elementwise import CHANGES, Function, erf
 
 Array = Any  # of NumPy; a number has no axes
-
-_ERF = np.frompyfunc(erf, 1, 1)
 
 
 def sigmoid(input: Array, *, hard: bool = False) -> Array:
@@ -59,7 +57,7 @@ def gelu(input: Array, approximate: str = "none", *, form: str = "") -> Array:
         return input * sigmoid(1.702 * input)
     if form == "tanh":
         return input / 2 * (1 + np.tanh(sqrt(2 / np.pi) * (input + 0.044715 * input**3)))
-    return input / 2 * (1 + _ERF(input / sqrt(2)).astype(np.float64))
+    return input / 2 * (1 + erf(input / sqrt(2)))
 
 
 def silu(input: Array, *, beta: float = 1.0, hard: bool = False, alone: bool = False) -> Array:

@@ -5,8 +5,10 @@ Keyword arguments after ``*`` select known mistakes. Definitions: the documentat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from math import erf, erfc, lgamma, sqrt
+from functools import cache
+from math import erfc, factorial, lgamma, pi, sqrt
 from operator import attrgetter
 from statistics import NormalDist
 from typing import Any
@@ -42,6 +44,41 @@ def _apply_to_each(function: Callable[[float], float]) -> Callable[..., Array]:
     """Return a function of Python's floats as one of arrays."""
     each = np.frompyfunc(function, 1, 1)
     return lambda input: np.asarray(each(widen(input)), np.float64)
+
+
+#: Nodes of the error function in one unit, and elements at a time, which fit the first cache.
+_NODES, _BLOCK = 256, 16_384
+
+
+@cache
+def _list_erf_terms() -> Array:
+    """Return the first six coefficients of erf's Taylor series at each node from 0 to 6.
+
+    The n-th derivative is 2 / sqrt(pi) exp(-x²) times the Hermite polynomial n - 1 of -x
+    (Abramowitz and Stegun, 7.1.19). Steps of at most 1/512 leave 5e-18.
+    """
+    nodes = np.arange(6 * _NODES + 1) / _NODES
+    hermite = [np.ones_like(nodes), -2 * nodes]
+    for n in range(2, 5):
+        hermite.append(-2 * nodes * hermite[-1] - 2 * (n - 1) * hermite[-2])
+    slope = 2 / sqrt(pi) * np.exp(-nodes * nodes)
+    rest = (slope * one / factorial(n) for n, one in enumerate(hermite, 1))
+    return np.array([[math.erf(node) for node in nodes], *rest])
+
+
+def erf(input: Array) -> Array:
+    """Return the error function in float64, within 2 units in the last place."""
+    values, terms = np.ravel(input).astype(np.float64), _list_erf_terms()
+    for at in range(0, values.size, _BLOCK):
+        block = values[at : at + _BLOCK]
+        size = np.minimum(np.abs(block), 6)  # From here on it is 1
+        nearest = np.rint(np.fmin(size, 6) * _NODES)  # NaN comes back by the step
+        node, step = nearest.astype(np.intp), size - nearest / _NODES
+        total = terms[-1].take(node)
+        for term in terms[-2::-1]:
+            total = total * step + term.take(node)
+        block[:] = np.copysign(total, block)
+    return values.reshape(np.shape(input))
 
 
 def _invert_erf(value: float) -> float:
@@ -127,7 +164,6 @@ TABLE: dict[str, Function] = {
     **{name: _take_two(attrgetter(ours)(np)) for name, ours in NAMES["of_two"].items()},
     "rsqrt": lambda input: 1 / np.sqrt(widen(input)),
     "reciprocal": lambda input: 1 / widen(input),
-    "erf": _apply_to_each(erf),
     "erfc": _apply_to_each(erfc),
     "erfinv": _apply_to_each(_invert_erf),
     "lgamma": _apply_to_each(lambda x: np.inf if x <= 0 and x % 1 == 0 else lgamma(x)),

@@ -249,6 +249,9 @@ def measure_distance(one: Array, other: Array) -> float:
     with np.errstate(invalid="ignore", over="ignore"):
         wide = np.result_type(one, other, np.float64)
         difference = np.abs(np.subtract(one, other, dtype=wide))
+        largest = difference.max(initial=0)
+        if 0 < largest < np.inf and np.abs(other).max() < _LARGE:
+            return float(max(largest, _LEAST))
         same = (one == other) | (np.isnan(one) & np.isnan(other))
         if one.dtype.kind == other.dtype.kind == "f":
             same &= (one != 0) | (np.signbit(one) == np.signbit(other))

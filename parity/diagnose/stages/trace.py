@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -40,6 +40,8 @@ class Trace:
     expected: Reader  # Of references; each reader returns None where there is no array
     obtained: Reader  # Of the dump
     given: Reader  # Of inputs and parameters
+    #: Returns the shape of an array that can be read, as one of the three has it
+    shape: Callable[[str], tuple[int, ...] | None]
 
     def find_cause(self, name: str, unseen: Sequence[str] = ()) -> StageCause:
         """Find the wrong way in which the port computed one stage, or an unseen one before it.
@@ -243,7 +245,7 @@ class Trace:
         """Yield other feeds of a stage with their values: one, or all parameters of another."""
         names, others = self._list_names(stage.name), self.stages.values()
         for argument, feed in stage.feeds.items():
-            for other in _list_alike(names, feed, arguments[argument], values):
+            for other in self._list_alike(names, feed, arguments[argument], values):
                 yield f"{other} is fed, not {feed}", {argument: values.read(other)}
         alike = (one for one in others if one.kind == stage.kind and one.name != stage.name)
         for one in islice(alike, _MAX_OTHERS):
@@ -263,18 +265,19 @@ class Trace:
             *dict.fromkeys(one for one in given if one not in self.stages),
         ]
 
-
-def _list_alike(names: list[str], feed: Any, fed: Array, values: Values) -> list[str]:
-    """Return the first names whose values differ from those of ``fed``, but have its shape."""
-    alike: list[str] = []
-    for other in names if isinstance(feed, str) and isinstance(fed, np.ndarray) else ():
-        try:
-            array = values.read(other)
-        except TraceError:
-            continue
-        is_alike = isinstance(array, np.ndarray) and array.shape == fed.shape
-        if is_alike and measure_distance(array, fed) > 0:
-            alike.append(other)
-        if len(alike) == _MAX_OTHERS:
-            break
-    return alike
+    def _list_alike(self, names: list[str], feed: Any, fed: Array, values: Values) -> list[str]:
+        """Return the first names whose values differ from those of ``fed``, but have its shape."""
+        alike: list[str] = []
+        for other in names if isinstance(feed, str) and isinstance(fed, np.ndarray) else ():
+            if len(alike) == _MAX_OTHERS:
+                break
+            if self.shape(other) not in (None, fed.shape):
+                continue
+            try:
+                array = values.read(other)
+            except TraceError:
+                continue
+            is_alike = isinstance(array, np.ndarray) and array.shape == fed.shape
+            if is_alike and measure_distance(array, fed) > 0:
+                alike.append(other)
+        return alike

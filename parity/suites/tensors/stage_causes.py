@@ -90,11 +90,14 @@ def make_trace(
         for name, one in obtained.items()
         if name in expected or one.dtype.kind != "float" or one.dtype.width >= width
     }
+    given = read_given(detail)
+    shapes = {name: one.shape for name, one in {**given, **expected, **obtained}.items()}
     return Trace(
         stages={stage.name: stage for stage in detail.stages},
         expected=_make_reader(expected),
         obtained=_make_reader(obtained),
-        given=_make_reader(read_given(detail)),
+        given=_make_reader(given),
+        shape=shapes.get,
     )
 
 
