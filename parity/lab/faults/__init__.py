@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -35,3 +36,25 @@ class Fault:
     warns: bool = False  # It breaks a rule that readers tolerate, whose finding is a warning
     why_unnamed: str = ""  # Why no cause can name it, where that is so
     why_allowed: str = ""  # Why the case allows it; it is injected all the same
+
+
+def make_fault(
+    name: str, text: str, codes: str, change: Callable[[Path], object], part: str, **more: Any
+) -> Fault:
+    """Make a fault that ``change`` injects into one part of the dump in a folder.
+
+    ``codes`` are separated by spaces. A change that returns False left the part as it was.
+    """
+
+    def inject(folder: Path) -> InjectionResult:
+        parts = (part,)
+        return InjectionResult((), parts) if change(folder) is False else InjectionResult(parts)
+
+    return Fault(name=name, text=text, codes=tuple(codes.split()), inject=inject, **more)
+
+
+def make_file_fault(
+    name: str, text: str, codes: str, change: Callable[[Path], object], file: str, **more: Any
+) -> Fault:
+    """Make a fault of one file, whose path ``change`` is called with."""
+    return make_fault(name, text, codes, lambda folder: change(folder / file), file, **more)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from parity.bundle.layout import find_batch_files
 from parity.lab.faults import Fault, InjectionResult
 from parity.lab.faults.file_faults import append_bytes, truncate
-from parity.lab.faults.loader_runs import DeliveredRun, LoaderContract
+from parity.lab.faults.loader_runs import DeliveredRun, LoaderContract, inject_run
 from parity.tensors.bin import encode_batch, read_batch
 
 F32 = NDArray[np.float32]
@@ -32,21 +32,12 @@ def list_loader_faults(loader: LoaderContract) -> Iterator[Fault]:
     """List the faults that may apply."""
     rows = [*_list_run_faults(loader), *(_list_order_faults(loader) if loader.is_ordered else ())]
     for name, text, codes, change, *why in rows:
-        inject = partial(_inject_run, change)
-        yield Fault(
-            name=name,
-            text=text,
-            codes=tuple(codes.split()),
-            inject=inject,
-            why_unnamed="".join(why),
-        )
+        yield _make_fault(name, text, codes, change, why_unnamed="".join(why))
     if loader.dataset_order is not None and not loader.is_ordered:
         order = loader.dataset_order
-        yield Fault(
-            name="never-shuffled",
-            text="the items are never shuffled",
-            codes=("not-shuffled",),
-            inject=partial(_inject_run, lambda run: run.take_rows(order)),
+        yield _make_fault(
+            *("never-shuffled", "the items are never shuffled", "not-shuffled"),
+            lambda run: run.take_rows(order),
             why_allowed=_explain_chance(len(order)),
         )
     for name, text, damage in _FILE_FAULTS:
@@ -61,19 +52,13 @@ def _explain_chance(count: int) -> str:
     return f"a right shuffle gives this order with probability {chance:.2g}, so it is a warning"
 
 
-def _inject_run(change: RunChange, folder: Path) -> InjectionResult:
-    run = DeliveredRun.read(folder)
-    wrong = None if run is None else change(run)
-    if run is None or wrong is None:
-        return InjectionResult()
-    before = _read_files(folder)
-    wrong.write(folder)
-    parts = ("batches",)
-    return InjectionResult((), parts) if before == _read_files(folder) else InjectionResult(parts)
+def _make_fault(name: str, text: str, codes: str, change: RunChange, **why: Any) -> Fault:
+    def make(folder: Path) -> DeliveredRun | None:
+        run = DeliveredRun.read(folder)
+        return None if run is None else change(run)
 
-
-def _read_files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in find_batch_files(folder).values()}
+    inject = partial(inject_run, make)
+    return Fault(name=name, text=text, codes=tuple(codes.split()), inject=inject, **why)
 
 
 def _inject_file(damage: Callable[[Path], object], folder: Path) -> InjectionResult:

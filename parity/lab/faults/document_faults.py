@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from parity.bundle.manifest_outputs import JsonRule
 from parity.bundle.tensor_case import TensorCase
-from parity.lab.faults import Fault, InjectionResult
+from parity.lab.faults import Fault, make_file_fault
 from parity.tensors.json_values import list_parts, read_json
 
 
@@ -19,33 +19,19 @@ def list_document_faults(case: TensorCase) -> Iterator[Fault]:
     for source, rules in case.documents.items():
         name = "stdout.json" if source == "stdout" else source
         compared = _list_compared(read_json(case.find_document(source)), rules)
+        remove = partial(_remove, compared[-1]) if compared[-1] else Path.unlink
         for fault, text, codes, change in (
             ("json-value", "a value is another", "json-value", partial(_change, compared[0])),
-            (
-                "json-lost",
-                "a value is left out",
-                "json-missing json-value",
-                partial(_remove, compared[-1]) if compared[-1] else _delete,
-            ),
+            ("json-lost", "a value is left out", "json-missing json-value", remove),
             ("json-cut", "a document is cut short", "bad-header json-value", _cut),
-            ("json-missing", "a document is not written", "json-missing", _delete),
+            ("json-missing", "a document is not written", "json-missing", Path.unlink),
         ):
-            yield _make_fault(f"{fault}:{source}", text, codes, name, change)
+            yield make_file_fault(f"{fault}:{source}", text, codes, change, name)
     for name in case.texts:
-        yield _make_fault(f"text:{name}", "text begins in another way", "text", name, _begin)
-        yield _make_fault(
-            f"text-missing:{name}", "text is not written", "json-missing", name, _delete
-        )
-
-
-def _make_fault(
-    name: str, text: str, codes: str, file: str, change: Callable[[Path], Any]
-) -> Fault:
-    def inject(folder: Path) -> InjectionResult:
-        change(folder / file)
-        return InjectionResult((file,))
-
-    return Fault(name=name, text=text, codes=tuple(codes.split()), inject=inject)
+        text = "text begins in another way"
+        yield make_file_fault(f"text:{name}", text, "text", _begin, name)
+        text = "text is not written"
+        yield make_file_fault(f"text-missing:{name}", text, "json-missing", Path.unlink, name)
 
 
 def _list_compared(document: Any, rules: Mapping[str, JsonRule]) -> list[str]:
@@ -93,7 +79,3 @@ def _begin(path: Path) -> None:
 def _cut(path: Path) -> None:
     content = path.read_bytes().rstrip()
     path.write_bytes(content[: len(content) // 2])
-
-
-def _delete(path: Path) -> None:
-    path.unlink()

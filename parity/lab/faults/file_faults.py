@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import shutil
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from parity.lab.faults import Fault, InjectionResult
+from parity.lab.faults import Fault, make_fault, make_file_fault
 from parity.tensors.stored import StoredTensor
 
 
@@ -40,38 +40,26 @@ def list_file_faults(tensors: Mapping[str, StoredTensor], root: Path) -> Iterato
     if not paths:
         return
     (first, path), (last, other) = next(iter(paths.items())), next(reversed(paths.items()))
-
-    def make_fault(name: str, text: str, code: str, change: Callable[[Path], Any]) -> Fault:
-        inject = partial(_inject, change, path.as_posix())
-        return Fault(name=name, text=text, codes=(code,), inject=inject)
-
-    text = "a tensor is left out"
-    yield make_fault("tensor-missing", text, "tensor-missing", lambda d: (d / path).unlink())
-    yield make_fault("dump-empty", "nothing is dumped", "tensor-missing", _delete_all)
-    yield make_fault("truncated", "a file is truncated", "truncated", lambda d: truncate(d / path))
-    text = "bytes follow the data"
-    yield make_fault("trailing-bytes", text, "trailing-bytes", lambda d: append_bytes(d / path))
+    part = path.as_posix()
+    make = partial(make_file_fault, file=part)
+    yield make("tensor-missing", "a tensor is left out", "tensor-missing", Path.unlink)
+    yield make_fault("dump-empty", "nothing is dumped", "tensor-missing", _delete_all, part)
+    yield make("truncated", "a file is truncated", "truncated", truncate)
+    yield make("trailing-bytes", "bytes follow the data", "trailing-bytes", append_bytes)
     if other != path and tensors[last].shape != tensors[first].shape:
+        text = "a file contains another tensor"
         yield make_fault(
-            "file-of-another",
-            "a file contains another tensor",
-            "shape",
-            lambda d: (d / path).write_bytes((d / other).read_bytes()),
+            "file-of-another", text, "shape", lambda d: shutil.copyfile(d / other, d / path), part
         )
     shapes = {at: tensors[name].shape for name, at in paths.items() if at.suffix == ".bin"}
     if many := [at for at, shape in shapes.items() if shape != shape[::-1]]:
-        raw = np.array(shapes[many[0]][::-1], "<u4").tobytes()
-        yield make_fault(
-            "shape-reversed",
+        raw, text = (
+            np.array(shapes[many[0]][::-1], "<u4").tobytes(),
             "a shape is written in reverse",
-            "shape",
-            lambda d: overwrite(d / many[0], 4, raw),
         )
-
-
-def _inject(change: Callable[[Path], Any], part: str, folder: Path) -> InjectionResult:
-    change(folder)
-    return InjectionResult((part,))
+        yield make_file_fault(
+            "shape-reversed", text, "shape", lambda p: overwrite(p, 4, raw), many[0].as_posix()
+        )
 
 
 def _delete_all(folder: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parity.bundle.layout import find_batch_files
+from parity.lab.faults import InjectionResult
 from parity.lab.reference_pipeline import Pipeline
 from parity.tensors.bin import encode_batch, read_batch
 
@@ -56,6 +57,19 @@ class DeliveredRun:
     def rows(self) -> NDArray[np.int64]:
         """Numbers of all rows."""
         return np.arange(sum(self.sizes))
+
+
+def inject_run(make: Callable[[Path], DeliveredRun | None], folder: Path) -> InjectionResult:
+    """Write a wrong run in place of the batches in ``folder``; None does not apply."""
+    if (wrong := make(folder)) is None:
+        return InjectionResult()
+    before, parts = _read_files(folder), ("batches",)
+    wrong.write(folder)
+    return InjectionResult((), parts) if before == _read_files(folder) else InjectionResult(parts)
+
+
+def _read_files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in find_batch_files(folder).values()}
 
 
 class LoaderContract(NamedTuple):

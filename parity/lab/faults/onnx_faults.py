@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from parity.diagnose.onnx_mlp import Mlp, list_rare_mistakes
 from parity.diagnose.onnx_weights import encode_varint
 from parity.errors import DumpError, Problem
-from parity.lab.faults import Fault, InjectionResult
+from parity.lab.faults import Fault, InjectionResult, make_file_fault
 from parity.tensors.bin import encode_tensor, read_tensors
 
 Array = NDArray[np.float32]
@@ -166,34 +166,27 @@ _WEIGHT_FAULTS = {
 
 def list_onnx_faults(export: OnnxExport) -> Iterator[Fault]:
     """List the faults of an exporter."""
-    for name, text, code, changes in _EXPORT_FAULTS:
-        inject = partial(_inject_export, replace(export, **changes))
-        yield Fault(name=name, text=text, codes=(code,), inject=inject)
     right = Mlp.of(list(export.weights))
     mistakes = {one.text: one for one in list_rare_mistakes(right)}
-    for name, text in _WEIGHT_FAULTS.items():
-        wrong = mistakes[text].make(right)
-        inject = partial(_inject_export, _replace_weights(export, wrong))
-        yield Fault(name=name, text=text, codes=(mistakes[text].code,), inject=inject)
     moved = np.roll(export.weights[0], -1)
-    yield Fault(
-        name="onnx-weights-moved",
-        text="a weight's data begins one element late",
-        inject=partial(_inject_export, replace(export, weights=(moved, *export.weights[1:]))),
-        why_unnamed="outputs alone do not show which weight is wrong",
-    )
-    yield Fault(
-        name="onnx-forward-off",
-        text="the port's own forward is not what it exports",
-        inject=_inject_forward_error,
-        why_unnamed="the exported model is right, and nothing is known of the port's own code",
-    )
-    yield Fault(
-        name="onnx-missing",
-        text="no model is written",
-        codes=("onnx-missing",),
-        inject=_delete_model,
-    )
+    rows: list[tuple[str, str, str, OnnxExport, str]] = [
+        *((name, text, code, replace(export, **changes), "")
+          for name, text, code, changes in _EXPORT_FAULTS),
+        *((name, text, mistakes[text].code,
+           _replace_weights(export, mistakes[text].make(right)), "")
+          for name, text in _WEIGHT_FAULTS.items()),
+        ("onnx-weights-moved", "a weight's data begins one element late", "",
+         replace(export, weights=(moved, *export.weights[1:])),
+         "outputs alone do not show which weight is wrong"),
+    ]  # fmt: skip
+    for name, text, code, wrong, why in rows:
+        change = partial(_write_export, wrong)
+        yield make_file_fault(name, text, code, change, "mlp.onnx", why_unnamed=why)
+    text = "the port's own forward is not what it exports"
+    why = "the exported model is right, and nothing is known of the port's own code"
+    yield Fault(name="onnx-forward-off", text=text, inject=_change_forward, why_unnamed=why)
+    text = "no model is written"
+    yield make_file_fault("onnx-missing", text, "onnx-missing", Path.unlink, "mlp.onnx")
 
 
 def _replace_weights(export: OnnxExport, mlp: Mlp) -> OnnxExport:
@@ -201,20 +194,14 @@ def _replace_weights(export: OnnxExport, mlp: Mlp) -> OnnxExport:
     return replace(export, weights=tuple(array.astype(np.float32) for array in arrays))
 
 
-def _inject_export(export: OnnxExport, folder: Path) -> InjectionResult:
-    path, parts = folder / "mlp.onnx", ("mlp.onnx",)
+def _write_export(export: OnnxExport, path: Path) -> bool:
     before = path.read_bytes()
     export.write(path)
-    return InjectionResult((), parts) if path.read_bytes() == before else InjectionResult(parts)
+    return path.read_bytes() != before
 
 
-def _inject_forward_error(folder: Path) -> InjectionResult:
+def _change_forward(folder: Path) -> InjectionResult:
     path = min(folder.glob("*_forward_*.bin"))
     (y,) = read_tensors(path, 1)
     path.write_bytes(encode_tensor(y + np.float32(0.01)))
     return InjectionResult((path.name,))
-
-
-def _delete_model(folder: Path) -> InjectionResult:
-    (folder / "mlp.onnx").unlink()
-    return InjectionResult(("mlp.onnx",))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from parity.bundle.layout import PipelineCase, find_batch_files
 from parity.items.records import PADDING_ID, Dataset
-from parity.lab.faults import Fault, InjectionResult
-from parity.lab.faults.loader_runs import deliver
+from parity.lab.faults import Fault, make_fault, make_file_fault
+from parity.lab.faults.loader_runs import deliver, inject_run
 from parity.lab.reference_pipeline import Pipeline, build_pipeline
 from parity.port.dump_folder import STATE_FILE
 from parity.tensors.bin import read_batch
@@ -65,13 +65,7 @@ def _make_run_fault(
     """Make the fault of a port that delivers the run of another key or configuration."""
     settings = {"seed": meta.seed, "epoch": meta.epoch, "batch": meta.start_batch, **key}
 
-    def inject(folder: Path) -> InjectionResult:
-        before = {path.name: path.read_bytes() for path in find_batch_files(folder).values()}
-        deliver(pipeline, meta.stop_after, **settings).write(folder)
-        after = {path.name: path.read_bytes() for path in find_batch_files(folder).values()}
-        parts = ("batches",)
-        return InjectionResult((), parts) if before == after else InjectionResult(parts)
-
+    inject = partial(inject_run, lambda _: deliver(pipeline, meta.stop_after, **settings))
     return Fault(name=name, text=text, codes=tuple(codes.split()), inject=inject)
 
 
@@ -94,14 +88,11 @@ def _list_rank_faults(meta: PipelineCase, pipeline: Pipeline) -> Iterator[Fault]
 
 
 def _list_draw_faults(meta: PipelineCase) -> Iterator[Fault]:
-    def change(
-        edit: Callable[[list[float], list[float]], Iterable[float]], folder: Path
-    ) -> InjectionResult:
+    def change(edit: Callable[[list[float], list[float]], Iterable[float]], folder: Path) -> None:
         files = find_batch_files(folder).values()
         ids = [one for path in files for one in read_batch(path)[0].tolist()]
         draws = [_draw(meta.seed, meta.epoch, one) for one in ids]
         _write_draws(folder, list(edit(ids, draws)))
-        return InjectionResult(("meta.json",))
 
     def fix(ids: list[float], _draws: list[float]) -> list[float]:
         return [_draw(17, 0, one) for one in ids]
@@ -116,38 +107,21 @@ def _list_draw_faults(meta: PipelineCase) -> Iterator[Fault]:
     else:
         rows.append(("draws-fixed", "each epoch draws the same", "draws-fixed", fix))
     for name, text, code, edit in rows:
-        yield Fault(name=name, text=text, codes=(code,), inject=partial(change, edit))
+        yield make_fault(name, text, code, partial(change, edit), "meta.json")
 
 
 def _list_state_faults(meta: PipelineCase) -> Iterator[Fault]:
-    def write(data: bytes | None, folder: Path) -> InjectionResult:
-        path = folder / STATE_FILE
-        if data is None:
-            path.unlink()
-        else:
-            path.write_bytes(data)
-        return InjectionResult((STATE_FILE,))
-
-    yield Fault(
-        name="state-missing",
-        text="no state is written",
-        codes=("state-missing",),
-        inject=partial(write, None),
-    )
+    make = partial(make_file_fault, file=STATE_FILE)
+    yield make("state-missing", "no state is written", "state-missing", Path.unlink)
+    loaded = _encode_state(meta, meta.start_batch)
     if meta.load_from and meta.stop_after == 0:
-        yield Fault(
-            name="state-changed",
-            text="a state that is loaded and saved at once is another one",
-            codes=("state-changed",),
-            inject=partial(write, _encode_state(meta, meta.start_batch) + b" again"),
-        )
+        text = "a state that is loaded and saved at once is another one"
+        change = partial(Path.write_bytes, data=loaded + b" again")
+        yield make("state-changed", text, "state-changed", change)
     elif meta.load_from:
-        yield Fault(
-            name="state-frozen",
-            text="the state is the one that was loaded",
-            codes=("state-constant",),
-            inject=partial(write, _encode_state(meta, meta.start_batch)),
-        )
+        change = partial(Path.write_bytes, data=loaded)
+        text = "the state is the one that was loaded"
+        yield make("state-frozen", text, "state-constant", change)
 
 
 def _list_load_faults(meta: PipelineCase, pipeline: Pipeline) -> Iterator[Fault]:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from parity.bundle.tensor_case import TensorCase
-from parity.lab.faults import Fault, InjectionResult
-from parity.lab.faults.written_flat import NPY, SAFETENSORS
+from parity.lab.faults import Fault, make_file_fault
+from parity.lab.faults.value_faults import VALUE_FAULTS
+from parity.lab.faults.written_flat import NPY, SAFETENSORS, Break, Row
 from parity.lab.faults.written_packed import GGUF, PTH
-from parity.lab.faults.written_row import Row
 from parity.lab.writers import WrittenContent
 from parity.lab.zoo.case import ExpectedTensor
 from parity.tensors.dtypes import DTYPES
@@ -28,45 +28,24 @@ def list_written_faults(
     """List the faults of the first file of a case that apply to it."""
     name, content = next(iter(contents.items()))
     right = content.build()
-    rows = {**_SHARED, **_FORMS[content.form]}
-    for kind, row in rows.items():
+    for kind, row in {**_SHARED, **_FORMS[content.form]}.items():
         if row.code == "metadata-changed" and not detail.metadata:
             continue
         wrong = row.make(content, right)
         if wrong is not None and wrong != right:
-            write = partial(_write, name, wrong)
-            yield _make_fault(content.form, kind, row.text, row.code, write, warns=row.warns)
-    for kind, text, code, change in _FOLDERS:
-        yield _make_fault(content.form, kind, text, code, partial(_change_file, name, change))
+            change = partial(Path.write_bytes, data=wrong)
+            fault = f"{content.form}:{kind}"
+            yield make_file_fault(fault, row.text, row.code, change, name, warns=row.warns)
+    for kind, text, code, change_file in _FOLDERS:
+        yield make_file_fault(f"{content.form}:{kind}", text, code, change_file, name)
     for copy, original in detail.writes.items():
         if original in contents:
-            write = partial(_write, copy, right + b"\0")
-            text = "a file that is written again has other bytes"
-            yield _make_fault(content.form, "written-otherwise", text, "bytes-differ", write)
-
-
-def _make_fault(
-    form: str,
-    kind: str,
-    text: str,
-    code: str,
-    inject: Callable[[Path], InjectionResult],
-    *,
-    warns: bool = False,
-) -> Fault:
-    return Fault(
-        name=f"{form}:{kind}", text=text, codes=(*code.split(),), inject=inject, warns=warns
-    )
-
-
-def _write(name: str, content: bytes, folder: Path) -> InjectionResult:
-    (folder / name).write_bytes(content)
-    return InjectionResult((name,))
-
-
-def _change_file(name: str, change: Callable[[Path], Any], folder: Path) -> InjectionResult:
-    change(folder / name)
-    return InjectionResult((name,))
+            change = partial(Path.write_bytes, data=right + b"\0")
+            fault, text = (
+                f"{content.form}:written-otherwise",
+                "a file that is written again has other bytes",
+            )
+            yield make_file_fault(fault, text, "bytes-differ", change, copy)
 
 
 def _replace_by_folder(path: Path) -> None:
@@ -93,31 +72,25 @@ def _change_tensors(change: Change, content: WrittenContent, _right: bytes) -> b
         return None
 
 
-def _array(one: ExpectedTensor) -> Any:
-    return np.frombuffer(one.raw, DTYPES[one.dtype].storage).reshape(one.shape)
+def _change_values(change: Callable[[Any], Any], *dtypes: str) -> Break:
+    """Change the elements of every tensor, or of those of some dtypes."""
 
+    def make(one: ExpectedTensor) -> ExpectedTensor | None:
+        if dtypes and one.dtype not in dtypes:
+            return None
+        wrong = change(np.frombuffer(one.raw, DTYPES[one.dtype].storage).reshape(one.shape))
+        return None if wrong is None else one._replace(raw=np.ascontiguousarray(wrong).tobytes())
 
-def _with(one: ExpectedTensor, array: Any) -> ExpectedTensor:
-    return one._replace(raw=np.ascontiguousarray(array).tobytes())
-
-
-def _transpose(one: ExpectedTensor) -> ExpectedTensor:
-    array = _array(one)
-    return _with(one, array.T.reshape(array.shape)) if array.ndim > 1 else one
-
-
-def _round_to_f16(one: ExpectedTensor) -> ExpectedTensor | None:
-    if one.dtype != "F32":
-        return None
-    with np.errstate(over="ignore"):
-        return _with(one, _array(one).astype("<f2").astype("<f4"))
+    return partial(_change_tensors, make)
 
 
 def _narrow(one: ExpectedTensor) -> ExpectedTensor | None:
     if one.dtype != "F32":
         return None
     with np.errstate(over="ignore"):
-        return ExpectedTensor("F16", one.shape, _array(one).astype("<f2").tobytes())
+        return ExpectedTensor(
+            "F16", one.shape, np.frombuffer(one.raw, "<f4").astype("<f2").tobytes()
+        )
 
 
 #: Another dtype of the same width, for each.
@@ -128,16 +101,6 @@ _TWINS = {"F32": "I32", "F16": "I16", "BF16": "F16", "F64": "I64", "I8": "U8", "
 
 def _retag(one: ExpectedTensor) -> ExpectedTensor | None:
     return one._replace(dtype=_TWINS[one.dtype]) if one.dtype in _TWINS else None
-
-
-def _swap_bytes(one: ExpectedTensor) -> ExpectedTensor | None:
-    storage = DTYPES[one.dtype].storage
-    return _with(one, _array(one).byteswap()) if storage.itemsize > 1 and one.raw else None
-
-
-def _shift(one: ExpectedTensor) -> ExpectedTensor:
-    size = DTYPES[one.dtype].storage.itemsize
-    return one._replace(raw=one.raw[size:] + one.raw[:size])
 
 
 def _drop(content: WrittenContent, _right: bytes) -> bytes | None:
@@ -198,6 +161,7 @@ def _cut_data(content: WrittenContent, right: bytes) -> bytes | None:
     return right[:-1]
 
 
+# fmt: off
 _SHARED: dict[str, Row] = {
     "tensor-missing": Row("the last tensor is left out", "tensor-missing", _drop),
     "tensor-extra": Row("a tensor is written that is not asked for", "tensor-extra", _add),
@@ -205,33 +169,22 @@ _SHARED: dict[str, Row] = {
     "other-tensor": Row("two tensors have each other's data", "other-tensor", _exchange),
     "metadata-lost": Row("metadata are not written", "metadata-changed", _lose_metadata),
     "metadata-changed": Row("metadata have other text", "metadata-changed", _change_metadata),
-    "dims-reversed": Row(
-        "dimensions are written in reverse",
-        "shape",
-        partial(_change_tensors, lambda one: one._replace(shape=one.shape[::-1])),
-    ),
-    "transposed": Row(
-        "data are written column by column",
-        "transposed dims-reversed",
-        partial(_change_tensors, _transpose),
-    ),
-    "rounded": Row("f32 is rounded to f16", "rounded-f16", partial(_change_tensors, _round_to_f16)),
+    "dims-reversed": Row("dimensions are written in reverse", "shape",
+                         partial(_change_tensors, lambda one: one._replace(shape=one.shape[::-1]))),
+    "transposed": Row("data are written column by column", "transposed dims-reversed",
+                      _change_values(lambda array: array.T.reshape(array.shape))),
+    "rounded": Row("f32 is rounded to f16", "rounded-f16",
+                   _change_values(VALUE_FAULTS["rounded-f16"].change, "F32")),
     "narrowed": Row("f32 is written as f16", "dtype", partial(_change_tensors, _narrow)),
-    "dtype-tag": Row(
-        "the header has another dtype of the same size", "dtype", partial(_change_tensors, _retag)
-    ),
-    "byte-order": Row(
-        "data are big-endian", "byte-swapped nan", partial(_change_tensors, _swap_bytes)
-    ),
-    "offset": Row(
-        "data begin one element further on", "rolled reversed", partial(_change_tensors, _shift)
-    ),
-    "zeros": Row(
-        "data are not written, and zero",
-        "all-zero",
-        partial(_change_tensors, lambda one: one._replace(raw=bytes(len(one.raw)))),
-    ),
+    "dtype-tag": Row("the header has another dtype of the same size", "dtype",
+                     partial(_change_tensors, _retag)),
+    "byte-order": Row("data are big-endian", "byte-swapped nan",
+                      _change_values(lambda array: array.byteswap())),
+    "offset": Row("data begin one element further on", "rolled reversed",
+                  _change_values(lambda array: np.roll(array, -1))),
+    "zeros": Row("data are not written, and zero", "all-zero", _change_values(np.zeros_like)),
     "truncated": Row("the last byte is missing", "truncated bad-header", _cut_data),
 }
+# fmt: on
 
 _FORMS = {"safetensors": SAFETENSORS, "npy": NPY, "gguf": GGUF, "pth": PTH}

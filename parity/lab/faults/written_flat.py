@@ -5,15 +5,26 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from parity.lab import writers
-from parity.lab.faults.written_row import Break, Row
 from parity.lab.writers import WrittenContent
 from parity.lab.zoo.safetensors_builder import build_parts, build_safetensors, format_header
 from parity.tensors.dtypes import DTYPES
+
+#: From a right content and its bytes to wrong bytes; None where the fault does not apply.
+Break = Callable[[WrittenContent, bytes], bytes | None]
+
+
+class Row(NamedTuple):
+    """A fault of bytes: the port's mistake, the finding that names it, and what makes it."""
+
+    text: str
+    code: str
+    make: Break
+    warns: bool = False
 
 
 def _break_header(change: Callable[[dict[str, Any]], Any]) -> Break:
@@ -60,31 +71,28 @@ def append_bytes(content: WrittenContent, right: bytes) -> bytes:
     return right + bytes(64 if content.form == "gguf" else 4)
 
 
+def _count_length(_content: WrittenContent, right: bytes) -> bytes:
+    (length,) = struct.unpack("<Q", right[:8])
+    return struct.pack("<Q", length + 8) + right[8:]
+
+
+# fmt: off
 SAFETENSORS: dict[str, Row] = {
-    "offsets": Row(
-        "offsets count from the file", "bad-header", _break_header(partial(_move_offsets, 8))
-    ),
+    "offsets": Row("offsets count from the file", "bad-header",
+                   _break_header(partial(_move_offsets, 8))),
     "hole": Row("unused bytes are before the data", "bad-header", _leave_hole),
     "trailing": Row("bytes follow the data", "trailing-bytes", append_bytes),
     "duplicate": Row("a name is in the header twice", "bad-header", _repeat_name),
-    "big-endian-length": Row(
-        "the header's length is big-endian", "bad-header", lambda _, right: right[7::-1] + right[8:]
-    ),
-    "length": Row(
-        "the header's length counts its own bytes",
-        "bad-header",
-        lambda _, right: struct.pack("<Q", struct.unpack("<Q", right[:8])[0] + 8) + right[8:],
-    ),
-    "unaligned": Row(
-        "the header is not padded", "format-rule", partial(_pad_header, " "), warns=True
-    ),
-    "padding": Row(
-        "the header is padded with newlines",
-        "format-rule",
-        partial(_pad_header, "\n" * 8),
-        warns=True,
-    ),
+    "big-endian-length": Row("the header's length is big-endian", "bad-header",
+                             lambda _, right: right[7::-1] + right[8:]),
+    "length": Row("the header's length counts its own bytes", "bad-header",
+                  _count_length),
+    "unaligned": Row("the header is not padded", "format-rule", partial(_pad_header, " "),
+                     warns=True),
+    "padding": Row("the header is padded with newlines", "format-rule",
+                   partial(_pad_header, "\n" * 8), warns=True),
 }
+# fmt: on
 
 
 def _rewrite_npy(change: Callable[[str], str], *, pads: bool = True) -> Break:
@@ -118,33 +126,20 @@ def _move_first_key(text: str) -> str:
     return f"{{{rest.rstrip(', ')}, {first}, }}"
 
 
+# fmt: off
 NPY: dict[str, Row] = {
     "trailing": Row("bytes follow the data", "trailing-bytes", append_bytes),
-    "descr-big-endian": Row(
-        "the header says big-endian",
-        "not-verified",
-        _rewrite_npy(lambda text: text.replace("'<", "'>")),
-    ),
+    "descr-big-endian": Row("the header says big-endian", "not-verified",
+                            _rewrite_npy(lambda text: text.replace("'<", "'>"))),
     "fortran": Row("data are column-major, as the header says", "bad-header", _reorder_columns),
-    "version": Row(
-        "the version is 3.0", "bad-header", lambda _, right: right[:6] + b"\3" + right[7:]
-    ),
-    "unaligned": Row(
-        "the header is not padded to 64 bytes",
-        "format-rule",
-        _rewrite_npy(lambda text: text + "\n", pads=False),
-        warns=True,
-    ),
-    "no-newline": Row(
-        "the header does not end with a newline",
-        "format-rule",
-        _rewrite_npy(lambda text: text + " " * (-(len(text) + 10) % 64), pads=False),
-        warns=True,
-    ),
-    "key-order": Row(
-        "the keys are not sorted",
-        "format-rule",
-        _rewrite_npy(_move_first_key),
-        warns=True,
-    ),
+    "version": Row("the version is 3.0", "bad-header",
+                   lambda _, right: right[:6] + b"\3" + right[7:]),
+    "unaligned": Row("the header is not padded to 64 bytes", "format-rule",
+                     _rewrite_npy(lambda text: text + "\n", pads=False), warns=True),
+    "no-newline": Row("the header does not end with a newline", "format-rule",
+                      _rewrite_npy(lambda text: text + " " * (-(len(text) + 10) % 64), pads=False),
+                      warns=True),
+    "key-order": Row("the keys are not sorted", "format-rule", _rewrite_npy(_move_first_key),
+                     warns=True),
 }
+# fmt: on

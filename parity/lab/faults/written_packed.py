@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from parity.lab import writers
-from parity.lab.faults.written_flat import append_bytes
-from parity.lab.faults.written_row import Break, Row
+from parity.lab.faults.written_flat import Break, Row, append_bytes
 from parity.lab.writers import WrittenContent
 from parity.lab.zoo import pth_builder
 from parity.lab.zoo.gguf_builder import TensorInfo
@@ -76,38 +75,31 @@ def _overlap(infos: list[TensorInfo]) -> list[TensorInfo] | None:
     return _change_last(infos, offset=0)
 
 
+# fmt: off
 GGUF: dict[str, Row] = {
-    "duplicate": Row(
-        "a name is in the header twice", "bad-header", _break_gguf(lambda infos: [*infos, infos[0]])
-    ),
+    "duplicate": Row("a name is in the header twice", "bad-header",
+                     _break_gguf(lambda infos: [*infos, infos[0]])),
     "unaligned": Row("data are not aligned", "bad-header", _break_gguf(_begin_at_four)),
     "beyond": Row("an offset is beyond the file", "truncated", _break_gguf(_point_beyond)),
     "overlap": Row("two tensors share bytes", "bad-header", _break_gguf(_overlap)),
-    "big-endian": Row(
-        "all numbers are big-endian", "bad-header", _break_gguf(lambda infos: infos, order=">")
-    ),
+    "big-endian": Row("all numbers are big-endian", "bad-header",
+                      _break_gguf(lambda infos: infos, order=">")),
     "version": Row("the version is 1", "bad-header", _break_gguf(lambda infos: infos, version=1)),
-    "count": Row(
-        "the number of tensors is too large",
-        "bad-header",
-        _break_gguf(lambda infos: infos, tensor_count=2**40),
-    ),
-    "unknown-type": Row(
-        "a type is unknown", "not-verified", _break_gguf(lambda infos: _change_last(infos, kind=99))
-    ),
+    "count": Row("the number of tensors is too large", "bad-header",
+                 _break_gguf(lambda infos: infos, tensor_count=2**40)),
+    "unknown-type": Row("a type is unknown", "not-verified",
+                        _break_gguf(lambda infos: _change_last(infos, kind=99))),
     "alignment": Row("another alignment is stated than applied", "bad-header", _state_alignment),
-    "gap": Row(
-        "unused bytes are before the data", "format-rule", _break_gguf(_leave_gap), warns=True
-    ),
-    "order": Row(
-        "data are in another order than the header", "format-rule", _reverse_data, warns=True
-    ),
+    "gap": Row("unused bytes are before the data", "format-rule", _break_gguf(_leave_gap),
+               warns=True),
+    "order": Row("data are in another order than the header", "format-rule", _reverse_data,
+                 warns=True),
     "padding": Row("padding is not zero", "format-rule", _fill_padding, warns=True),
     "trailing": Row("bytes follow the data", "format-rule", append_bytes, warns=True),
-    "architecture": Row(
-        "general.architecture is missing", "format-rule", _lose_architecture, warns=True
-    ),
+    "architecture": Row("general.architecture is missing", "format-rule", _lose_architecture,
+                        warns=True),
 }
+# fmt: on
 
 
 def _break_members(change: Callable[[dict[str, bytes]], Any], **settings: Any) -> Break:
@@ -175,52 +167,32 @@ def _replace_in_pickle(old: bytes, new: bytes) -> Break:
     return _break_members(lambda members: members | {name: members[name].replace(old, new)})
 
 
+# fmt: off
 PTH: dict[str, Row] = {
-    "storage-offset": Row(
-        "views begin one element further on", "not-verified", _break_views(offset=1)
-    ),
-    "storage-length": Row(
-        "storages are said to be longer", "not-verified", _break_views(length=10**6)
-    ),
-    "strides": Row(
-        "strides are those of columns", "transposed axes-permuted dims-reversed", _reverse_strides
-    ),
-    "duplicate": Row(
-        "a member is in the archive twice",
-        "bad-header",
-        _break_members(lambda members: [*members.items(), [*members.items()][-1]]),
-    ),
+    "storage-offset": Row("views begin one element further on", "not-verified",
+                          _break_views(offset=1)),
+    "storage-length": Row("storages are said to be longer", "not-verified",
+                          _break_views(length=10**6)),
+    "strides": Row("strides are those of columns", "transposed axes-permuted dims-reversed",
+                   _reverse_strides),
+    "duplicate": Row("a member is in the archive twice", "bad-header",
+                     _break_members(lambda members: [*members.items(), [*members.items()][-1]])),
     "no-storage": Row("a storage is not written", "not-verified", _leave_out("/data/0")),
     "no-version": Row("the member version is missing", "bad-header", _leave_out("version")),
     "big-endian": Row("byteorder is big", "not-verified", _set_member("byteorder", b"big")),
-    "compressed": Row(
-        "members are compressed",
-        "not-verified",
-        _break_members(lambda _: None, method=zipfile.ZIP_DEFLATED),
-    ),
+    "compressed": Row("members are compressed", "not-verified",
+                      _break_members(lambda _: None, method=zipfile.ZIP_DEFLATED)),
     "checksum": Row("a checksum is wrong", "bad-header", _spoil_checksum),
-    "unknown-call": Row(
-        "the pickle calls what is not read",
-        "not-verified",
-        _replace_in_pickle(b"_rebuild_tensor_v", b"_rebuild_sparse_v"),
-    ),
-    "protocol": Row(
-        "the pickle is of protocol 4",
-        "format-rule",
-        _replace_in_pickle(b"\x80\x02", b"\x80\x04"),
-        warns=True,
-    ),
-    "unaligned": Row(
-        "storages are not aligned",
-        "format-rule",
-        _break_members(lambda _: None, alignment=1),
-        warns=True,
-    ),
-    "unused": Row(
-        "a storage is of no tensor", "format-rule", _set_member("data/999", b"abcd"), warns=True
-    ),
+    "unknown-call": Row("the pickle calls what is not read", "not-verified",
+                        _replace_in_pickle(b"_rebuild_tensor_v", b"_rebuild_sparse_v")),
+    "protocol": Row("the pickle is of protocol 4", "format-rule",
+                    _replace_in_pickle(b"\x80\x02", b"\x80\x04"), warns=True),
+    "unaligned": Row("storages are not aligned", "format-rule",
+                     _break_members(lambda _: None, alignment=1), warns=True),
+    "unused": Row("a storage is of no tensor", "format-rule", _set_member("data/999", b"abcd"),
+                  warns=True),
     "trailing": Row("bytes follow the archive", "format-rule", append_bytes, warns=True),
-    "no-byteorder": Row(
-        "the member byteorder is missing", "format-rule", _leave_out("byteorder"), warns=True
-    ),
+    "no-byteorder": Row("the member byteorder is missing", "format-rule", _leave_out("byteorder"),
+                        warns=True),
 }
+# fmt: on
