@@ -159,16 +159,16 @@ class Item:
         entry = self.read_object(keys)
         if isinstance(self.value, dict) and not entry:
             self.add_problem(f"{self.what} states nothing")
-        item = replace(self, value=entry)
+        item = self if self.value is entry else replace(self, value=entry)
         checks = item.read_checks()
         texts: dict[str, Any] = {
-            key: item.enter(key, "").read_text() for key in ("ignore", "like", "blind")
+            key: item.enter(key).read_text() for key in ("ignore", "like", "blind") if key in entry
         }
-        optional = item.enter("optional")
-        if "optional" in entry and not isinstance(optional.value, bool):
-            optional.reject("true or false")
-            optional = replace(optional, value=None)
-        rule = Rule(checks=checks, optional=optional.value, place=self.place, **texts)
+        optional = entry.get("optional")
+        if "optional" in entry and not isinstance(optional, bool):
+            item.enter("optional").reject("true or false")
+            optional = None
+        rule = Rule(checks=checks, optional=optional, place=self.place, **texts)
         if "ignore" in entry and not rule.ignore.strip():
             self.add_problem(f"ignore of {self.what} must be the reason, not empty", "ignore")
         if rule.ignore and (checks is not None or rule.like):

@@ -66,19 +66,25 @@ def read_stages(item: Item) -> tuple[Stage, ...]:
 
 def _read_stage(item: Item) -> Stage:
     entry = item.read_object(_KEYS)
-    item = replace(item, value=entry)
+    item = item if item.value is entry else replace(item, value=entry)
+    # A trace has thousands: an `Item` is made only of what is there and may be wrong.
     texts: dict[str, Any] = {
-        key: item.enter(key, "").read_text() for key in ("name", "kind", "module")
+        key: item.enter(key).read_text() for key in ("name", "kind", "module") if key in entry
     }
-    if not texts["name"]:
+    if not texts.get("name"):
         item.add_problem(f"{item.what} has no name")
     rounding = entry.get("rounding", 0.0)
     is_number = isinstance(rounding, (int, float)) and not isinstance(rounding, bool)
     if not is_number or not 0 <= rounding <= MAX_TOLERANCE:
         item.enter("rounding").reject("a number of at least 0")
         rounding = 0.0
-    feeds: dict[str, str | tuple[str, ...]] = {}
-    for name, feed in item.enter("feeds", {}).enter_all():
-        feeds[name] = feed.value if isinstance(feed.value, str) else feed.read_texts()
-    arguments = item.enter("arguments", {}).read_object()
-    return Stage(**texts, arguments=arguments, feeds=feeds, rounding=float(rounding))
+    feeds = entry.get("feeds", {})
+    if not isinstance(feeds, dict) or not all(isinstance(feed, str) for feed in feeds.values()):
+        named = item.enter("feeds").enter_all()
+        feeds = {
+            name: feed.value if isinstance(feed.value, str) else feed.read_texts()
+            for name, feed in named
+        }
+    arguments = item.enter("arguments").read_object() if "arguments" in entry else {}
+    fields = {"name": "", **texts, "arguments": arguments, "feeds": feeds}
+    return Stage(**fields, rounding=float(rounding))

@@ -52,34 +52,29 @@ class TensorReference:
         return all(tensor.dtype.kind in ("int", "bool") for tensor in self.tensors.values())
 
     @cached_property
-    def _plain_checks(self) -> dict[str, tuple[Check, ...]]:
-        """Checks of tensors without a rule of their own, by dtype."""
+    def _checks(self) -> dict[tuple[str, str], tuple[Check, ...]]:
+        """What `select_checks` found, by tensor, or by dtype of those without a rule."""
         return {}
 
     def select_checks(self, name: str) -> tuple[Check, ...]:
         """Return the conditions of one tensor, one of which must be met."""
         rule, dtype = self.rules.get(name), self.tensors[name].dtype
         if rule is None or rule.checks is None:
-            if dtype.name not in self._plain_checks:
-                check = Check(bounds=self.tolerances)
-                self._plain_checks[dtype.name] = (self._select(check, name, is_named=False),)
-            return self._plain_checks[dtype.name]
-        return tuple(
-            self._select(
-                replace(check, bounds=tighten(check.bounds, self.requested, dtype)[0]),
-                name,
-                is_named=rule.names_dtype,
-                is_glob=rule.origin == "glob",
-            )
-            for check in rule.checks
-        )
+            key, checks, rule = ("", dtype.name), (Check(bounds=self.tolerances),), None
+        else:
+            key, checks = (name, dtype.name), rule.checks
+        if key not in self._checks:
+            self._checks[key] = tuple(self._select(one, name, rule) for one in checks)
+        return self._checks[key]
 
-    def _select(self, check: Check, name: str, *, is_named: bool, is_glob: bool = False) -> Check:
-        """Leave out tolerances that are not meant for the tensor's dtype."""
-        if is_named or not check.bounds:
-            return check
+    def _select(self, check: Check, name: str, rule: Rule | None) -> Check:
+        """Tighten tolerances, and leave out those that are not meant for the tensor's dtype."""
         dtype = self.tensors[name].dtype
-        integers_only = self.integers_only and not is_glob
+        if rule is not None:
+            check = replace(check, bounds=tighten(check.bounds, self.requested, dtype)[0])
+        if not check.bounds or (rule is not None and rule.names_dtype):
+            return check
+        integers_only = self.integers_only and (rule is None or rule.origin != "glob")
         bounds = select_bounds(dtype, check.bounds, integers_only=integers_only)
         return replace(check, bounds=bounds)
 
