@@ -59,8 +59,9 @@ class TensorReference:
     def select_checks(self, name: str) -> tuple[Check, ...]:
         """Return the conditions of one tensor, one of which must be met."""
         rule, dtype = self.rules.get(name), self.tensors[name].dtype
+        checks: tuple[Check, ...] = (Check(bounds=self.tolerances),)
         if rule is None or rule.checks is None:
-            key, checks, rule = ("", dtype.name), (Check(bounds=self.tolerances),), None
+            key, rule = ("", dtype.name), None
         else:
             key, checks = (name, dtype.name), rule.checks
         if key not in self._checks:
