@@ -16,13 +16,16 @@ import pytest
 
 from parity.bundle import manifest
 from parity.bundle.tensor_rules import EXACT, resolve_rules
+from parity.lab import audits
 from parity.lab.libraries import require_version
 from parity.lab.op_zoo.compare import find_difference
 from parity.lab.pins import EMBEDDED, find_pin
 from parity.lab.zoo.case import ExpectedTensor
+from parity.lockfile.parse import SUITES
 from parity.suites.tensors.rules import read_references
 from parity.tensors.stored import StoredTensor
 
+torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.process, pytest.mark.torch, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[3]
@@ -30,6 +33,8 @@ BUNDLES = ROOT / "tests" / "bundles"
 #: Bundles whose references were computed: other processors give other last bits.
 COMPUTED = ("model-traces-v1", "op-zoo-v1")
 SAME_BYTES = [bundle for bundle in EMBEDDED if bundle not in COMPUTED]
+#: Bundles of suites of their own.
+AUDITED = [bundle for bundle, (kind, _) in EMBEDDED.items() if kind in SUITES]
 SCRIPT = """
 import os, sys
 os.umask(int(sys.argv[3], 8))
@@ -102,6 +107,19 @@ def test_the_embedded_bundle_is_a_fresh_pin(bundle: str, tmp_path: Path) -> None
     if installed != recorded:
         pytest.skip(f"pinned with {recorded}, installed is {installed}")
     assert fresh.read_bytes() == embedded.read_bytes()
+
+
+@pytest.mark.parametrize("bundle", AUDITED)
+def test_a_fresh_pin_passes_its_audit(bundle: str, tmp_path: Path) -> None:
+    """Whatever libraries are installed; an audit shares no code with a pin."""
+    kind, options = EMBEDDED[bundle]
+    generator = torch.random.get_rng_state()
+    _read_files(find_pin(kind)(tmp_path, **options), tmp_path / "tree")
+    assert torch.equal(generator, torch.random.get_rng_state())
+    results = audits.audit(kind, tmp_path / "tree", bundle)
+    assert {case.verdict for case in results} == {"pass"}
+    # Views of larger storages are there on purpose.
+    assert {one.code for case in results for one in case.findings} <= {"bytes-unreferenced"}
 
 
 def _read_files(tar: Path, folder: Path) -> dict[str, bytes]:
