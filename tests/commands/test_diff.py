@@ -102,186 +102,77 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repo:
     return Repo(tmp_path / "repo")
 
 
-@pytest.mark.process
-def test_the_working_lockfile_is_compared_with_the_last_commit(repo: Repo, said: Said) -> None:
-    repo.lock(FILES)
-    pack_files(repo.folder / "a.tar", OTHER)
-    repo.run("bump")
-    said()
-
-    assert repo.run("diff", "a") == 0
-
-    out = said()[0]
-    assert out.startswith("a: changed, 1 of 2 files\n  sha256    ")
-    assert out.endswith("  ~ a/reference/x.bin  F32 [2]  F32 [2]  1 of 2   0.5      2,097,152\n")
+#: What happens in a repo, or the words of a verb.
+Step = Callable[[Repo], object] | tuple[str, ...]
 
 
-@pytest.mark.process
-def test_two_revisions_are_compared_with_each_other(repo: Repo, said: Said) -> None:
-    repo.lock(FILES)
-    repo.lock(OTHER)
-    repo.lock(None)
-    said()
-
-    assert repo.run("diff", "a", "--from", "HEAD~2", "--to", "HEAD~1", "--markdown") == 0
-
-    out = said()[0]
-    assert out.startswith("### <code>a</code>: changed, 1 of 2 files\n\n| | before | after |\n")
-    assert "| ~ | <code>a/reference/x.bin</code> | " in out
+def lock(files: Files | None, text: str = TEXT) -> Step:
+    return lambda repo: repo.lock(files, text)
 
 
-@pytest.mark.process
-def test_an_archive_is_compared_with_the_lockfile(repo: Repo, said: Said) -> None:
-    repo.lock(FILES)
-    made = pack_files(repo.root / "new.tar", OTHER)
-    said()
-
-    assert repo.run("diff", "a", "--to", str(made)) == 0
-
-    assert "a: changed, 1 of 2 files\n" in said()[0]
+def pack(files: Files, name: str = "sub/a.tar") -> Step:
+    return lambda repo: pack_files(repo.root / name, files)
 
 
-def test_two_archives_need_neither_lockfile_nor_git(tmp_path: Path, said: Said) -> None:
-    old, new = (pack_files(tmp_path / f"{n}.tar", files) for n, files in enumerate((FILES, OTHER)))
-
-    assert run_command_line(["diff", "a", "--from", str(old), "--to", str(new)]) == 0
-    assert run_command_line(["diff", "a", "--from", str(old), "--to", str(old)]) == 0
-
-    out = said()[0]
-    assert "a: changed, 1 of 2 files\n" in out
-    assert "a: the same archive\n" in out
+def lose_store(repo: Repo) -> None:
+    disk.remove(repo.root.parent / "store")
 
 
-@pytest.mark.process
-def test_an_old_bundle_that_is_gone_is_said_to_be_so(
-    repo: Repo, said: Said, tmp_path: Path
-) -> None:
-    repo.lock(FILES)
-    repo.forget()
-    pack_files(repo.folder / "a.tar", OTHER)
-    disk.remove(tmp_path / "store")
-    repo.run("bump")
-    said()
-
-    assert repo.run("diff", "a") == 0
-
-    out = said()[0]
-    assert out.startswith("a: changed\n  sha256    ")
-    assert "  files     2 files        ->  2 files\n" in out
-    assert out.endswith(
-        "  the old bundle is not available, so only the locks are compared: "
-        "[integrity-hash] a: the bundle is not the one in the lockfile\n"
-    )
+ZERO = f"    locked: {{sha256: 'sha256:{'0' * 64}'}}\n"
+REMOTE = TEXT.replace("a.tar", "https://h.example/a.tar") + ZERO
+SCENES: dict[str, tuple[Step, ...]] = {
+    "the working lockfile and the last commit": (
+        lock(FILES), pack(OTHER), ("bump",), ("diff", "a")),
+    "two revisions": (
+        lock(FILES), lock(OTHER), lock(None),
+        ("diff", "a", "--from", "HEAD~2", "--to", "HEAD~1", "--markdown")),
+    "an archive and the lockfile": (
+        lock(FILES), pack(OTHER, "new.tar"), ("diff", "a", "--to", "{repo}/new.tar")),
+    "two archives": (
+        pack(FILES, "0.tar"), pack(OTHER, "1.tar"),
+        ("diff", "a", "--from", "{repo}/0.tar", "--to", "{repo}/1.tar"),
+        ("diff", "a", "--from", "{repo}/0.tar", "--to", "{repo}/0.tar")),
+    "an old bundle that is gone": (
+        lock(FILES), Repo.forget, pack(OTHER), lose_store, ("bump",), ("diff", "a")),
+    "a bundle that git keeps": (
+        lock(FILES), pack(OTHER), lose_store, ("bump",), lose_store,
+        lambda repo: repo.lock(None, repo.lockfile.read_text()),
+        ("diff", "a", "--from", "HEAD~1", "--to", "HEAD")),
+    "a later state that is nowhere": (
+        lock(FILES), Repo.forget, pack(OTHER), lose_store, ("diff", "a")),
+    "an old bundle of a host, offline": (
+        lock(None, REMOTE), lambda repo: repo.lockfile.write_text(TEXT), pack(FILES), ("bump",),
+        ("diff", "a", "--offline")),
+    "a bundle that was not locked before": (
+        lock(None), pack(FILES), ("bump",), ("diff", "a")),
+    "names of nothing": (
+        lock(FILES), ("diff", "a", "--from", "nope"), ("diff", "a", "--from=-p"),
+        ("diff", "a", "--from", ""), ("diff", "zz"), ("diff", "a", "--from", "absent.tar"),
+        ("diff", "a", "--to", "absent.tar"), ("diff", "a", "--to", "HEAD~1")),
+    "a bundle that is not locked now": (lock(None), ("diff", "a")),
+    "an earlier lockfile that was wrong": (
+        lock(None, TEXT + "    extra: 1\n"), lock(FILES), ("diff", "a", "--from", "HEAD~1")),
+    "an archive that is unsafe": (
+        lock(FILES), lambda repo: (repo.root / "bad.tar").write_bytes(b"?" * 2048),
+        ("diff", "a", "--to", "{repo}/bad.tar")),
+}  # fmt: skip
 
 
 @pytest.mark.process
-def test_a_bundle_that_git_keeps_is_had_from_there(repo: Repo, said: Said, tmp_path: Path) -> None:
-    repo.lock(FILES)
-    pack_files(repo.folder / "a.tar", OTHER)
-    disk.remove(tmp_path / "store")
-
-    assert repo.run("bump") == 0
-    assert "a: changed, 1 of 2 files\n" in said()[0]
-    disk.remove(tmp_path / "store")
-    repo.lock(None, repo.lockfile.read_text())
-
-    assert repo.run("diff", "a", "--from", "HEAD~1", "--to", "HEAD") == 0
-    assert "a: changed, 1 of 2 files\n" in said()[0]
-
-
-@pytest.mark.process
-def test_a_state_that_is_nowhere_cannot_be_the_later_one(
-    repo: Repo, said: Said, tmp_path: Path
-) -> None:
-    repo.lock(FILES)
-    repo.forget()
-    pack_files(repo.folder / "a.tar", OTHER)
-    disk.remove(tmp_path / "store")
-
-    assert repo.run("diff", "a") == 4
-
-    assert "error[integrity-hash] a: the bundle is not the one in the lockfile" in said()[1]
-
-
-@pytest.mark.process
-def test_offline_an_old_bundle_of_a_host_is_not_requested(repo: Repo, said: Said) -> None:
-    zero = f"    locked: {{sha256: 'sha256:{'0' * 64}'}}\n"
-    repo.lock(None, TEXT.replace("a.tar", "https://h.example/a.tar") + zero)
-    repo.lockfile.write_text(TEXT)
-    pack_files(repo.folder / "a.tar", FILES)
-    repo.run("bump")
-    said()
-
-    assert repo.run("diff", "a", "--offline") == 0
-
-    assert "compared: [offline-miss] a: " in said()[0]
-
-
-@pytest.mark.process
-def test_a_bundle_that_was_not_locked_before_is_new(repo: Repo, said: Said) -> None:
-    repo.lock(None)
-    pack_files(repo.folder / "a.tar", FILES)
-    repo.run("bump")
-    said()
-
-    assert repo.run("diff", "a") == 0
-
-    assert said()[0].startswith("a: locked for the first time\n")
-
-
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (["a", "--from", "nope"], 2,
-         "git cannot show the earlier lockfile: fixtures.lock.yaml does not exist at 'nope'"),
-        (["a", "--from=-p"], 2, "'-p' is not a revision"),
-        (["a", "--from", ""], 2, "'' is not a revision"),
-        (["zz"], 2, "unknown bundle 'zz'"),
-        (["a", "--from", "absent.tar"], 2, "absent.tar does not exist"),
-        (["a", "--to", "absent.tar"], 2, "absent.tar does not exist"),
-        (["a", "--to", "HEAD~1"], 2, "fixtures.lock.yaml does not exist at 'HEAD~1'"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_named_is_a_usage_error(
-    repo: Repo, said: Said, words: list[str], code: int, message: str
-) -> None:
-    repo.lock(FILES)
-
-    assert repo.run("diff", *words) == code
-
-    assert message in said()[1]
-
-
-@pytest.mark.process
-def test_a_bundle_that_is_not_locked_now_is_a_usage_error(repo: Repo, said: Said) -> None:
-    repo.lock(None)
-
-    assert repo.run("diff", "a") == 2
-
-    assert "error[not-locked]" in said()[1]
-
-
-@pytest.mark.process
-def test_an_earlier_lockfile_that_was_wrong_is_reported_with_its_revision(
-    repo: Repo, said: Said
-) -> None:
-    repo.lock(None, TEXT + "    extra: 1\n")
-    repo.lock(FILES)
-
-    assert repo.run("diff", "a", "--from", "HEAD~1") == 2
-
-    assert "fixtures.lock.yaml@HEAD~1:7:5: error[lockfile]" in said()[1]
-
-
-@pytest.mark.process
-def test_an_archive_that_is_unsafe_ends_with_4(repo: Repo, said: Said) -> None:
-    repo.lock(FILES)
-    (repo.root / "bad.tar").write_bytes(b"?" * 2048)
-
-    assert repo.run("diff", "a", "--to", str(repo.root / "bad.tar")) == 4
-
-    assert "error[archive-" in said()[1]
+@pytest.mark.parametrize("name", SCENES)
+def test_a_diff_is_printed(name: str, repo: Repo, said: Said, golden: Callable[..., None]) -> None:
+    """Each diff with its exit code and what is printed."""
+    text = ""
+    for step in SCENES[name]:
+        if not isinstance(step, tuple):
+            step(repo)
+            continue
+        said()
+        code = repo.run(*(word.format(repo=repo.root) for word in step))
+        if step[0] == "diff":
+            text += f"$ parity {' '.join(step)}  # exit code {code}\n{''.join(said())}"
+    lines = text.replace(repo.root.as_posix(), "REPO").splitlines()
+    golden("\n".join(line for line in lines if "fatal:" not in line))  # git's own words
 
 
 @pytest.mark.process
@@ -389,46 +280,11 @@ TREES = TreeDrift(
         FileDrift(path="e.bin", before=1, after=2, note="before ends at byte 1"),
     ),
 )
-WORDS = """\
-a: changed, 5 of 6 files
-  sha256    aaaaaaaaaaaa…  ->  bbbbbbbbbbbb…
-  tree      111111111111…  ->  222222222222…
-  size      1,024 bytes    ->  2,048 bytes
-  files     1 file         ->  3 files
-  unpacked  1 byte         ->  9 bytes
-  rev       -              ->  cccccccccccc…
-
-  what                    before           after                              changed                                                                     max |Δ|   max ULP
-  ~ items of keep         batches 4, 4, 3  batches 4, 4, 4, 4, 4, 4, 4, 4, …  of 11: 2 moved, 1 removed, 2 added, 1 unknown; item 4 from batch 0 row 2 to batch 1 row 1
-  ~ items of pad                                                              its items could not be followed: x
-  ~ items of drop         batches 4, 4     batches 8                          batches only
-  ~ c.safetensors w       F32 [4]          F32 [4]                            3 of 4, 1 not finite                                                        1.25e-07  1,234
-  ~ c.safetensors s       F32 [4]          F32 [4]                            gone
-  + c.safetensors new     -                BF16 [2, 3]
-  - a.pth                 10 bytes         -
-  + b.txt                 -                1 byte
-  ~ e.bin                 1 byte           2 bytes                            before ends at byte 1
-  - d.json: k0            0                -
-  - d.json: k1            1                -
-  - d.json: k2            2                -
-  - d.json: k3            3                -
-  - d.json: k4            4                -
-  ~ d.json: 3 more keys"""  # noqa: E501 - a table as a whole
 
 
-def squeezed(text: str) -> list[list[str]]:
-    """Lines without the width of columns."""
-    return [[part.strip() for part in line.split("  ") if part] for line in text.splitlines()]
-
-
-def test_everything_that_can_change_has_its_words() -> None:
+def test_everything_that_can_change_has_its_words(golden: Callable[..., None]) -> None:
     drift = BundleDrift(bundle="a", before=LOCK, after=NEXT, trees=TREES)
-
-    lines = drift_console.format_lines(drift)
-
-    assert squeezed("\n".join(lines)) == squeezed(WORDS)
-    table = [line for line in lines if line.startswith(("  ~", "  +", "  -"))]
-    assert {line.index("batches 4") for line in table if "batches 4" in line} == {25}
+    golden("\n".join(drift_console.format_lines(drift)))
 
 
 def test_long_tables_are_cut_with_a_count() -> None:
