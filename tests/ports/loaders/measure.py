@@ -20,6 +20,7 @@ import tarfile
 import tempfile
 import tomllib
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -607,35 +608,120 @@ def _() -> Found:
 # --- crates ------------------------------------------------------------------------------------
 
 HERE = Path(__file__).parent
-#: Crates by library: their folders have the version of the crate that they use.
-CRATES = {"ai-dataloader": HERE / "ai-dataloader"}
+#: Their folders have the version of the crate that they use; NAME.lock.yaml claims cases.
+CRATES = ("ferrotorch-data", "burn", "ai-dataloader")
+# Bundled C sources of a dependency predate what newer compilers refuse.
+CRATE_ENV = {"CFLAGS": "-Wno-implicit-function-declaration"}
 
 
-def run_crate(library: str, *words: object) -> list[list[int]]:
-    """Return the batches that a crate's program prints."""
-    args = ["cargo", "run", "--release", "--quiet", "--", *map(str, words)]
-    done = subprocess.run(args, cwd=CRATES[library], check=True, stdout=subprocess.PIPE)
+def run_crate(library: str, config: str, *, items: int = ITEMS, **words: object) -> list[list[int]]:
+    """Return the batches of ids that a crate's program prints for a configuration."""
+    pairs = [(f"--{name}", str(value)) for name, value in words.items()]
+    args = ["cargo", "run", "--release", "--quiet", "--example", "loader_dump", "--"]
+    args += ["--items", str(items), "--config", config, *itertools.chain(*pairs)]
+    folder, env = HERE / library, os.environ | CRATE_ENV
+    done = subprocess.run(args, cwd=folder, env=env, check=True, stdout=subprocess.PIPE)
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def check_contract(library: str) -> Found:
+    """Run the program on the claimed cases of `loader-scale-v1`, as `parity verify` does."""
+    with tempfile.TemporaryDirectory() as folder:
+        args = ["--lockfile", str(HERE / f"{library}.lock.yaml"), "--report-dir", folder]
+        words = [sys.executable, "-m", "parity", "verify", *args]
+        done = subprocess.run(words, cwd=HERE.parents[2], check=False, stdout=sys.stderr)
+        report = json.loads(Path(folder, "report.json").read_text(encoding="utf-8"))
+    cases = [case for bundle in report["bundles"] for case in bundle["cases"]]
+    counts = Counter(
+        code
+        for case in cases
+        for code in {one["code"] for one in case["findings"] if is_failure(one)}
+    )
+    verdicts = Counter(case["verdict"] for case in cases)
+    passed, skipped = verdicts["pass"], verdicts["skipped"]
+    texts = [f"{passed} of {len(cases) - skipped} cases pass"]
+    texts += [f"`{code}` in {count}" for code, count in sorted(counts.items())]
+    texts += [f"{skipped} are not supported"] * (skipped > 0)
+    return ", ".join(texts) + "; not as its lockfile states" * (done.returncode > 0)
+
+
+def is_failure(finding: dict[str, Any]) -> bool:
+    return finding["level"] == "error" or finding["message"].startswith("known failure")
+
+
+def audit_keys(library: str, seeds: int, epochs: int) -> Found:
+    keys = itertools.product(range(seeds), range(epochs))
+    return audit_epochs(
+        {
+            (seed, epoch): list_ids(run_crate(library, "keep", seed=seed, epoch=epoch))
+            for seed, epoch in keys
+        }
+    )
+
+
+def compare_workers(library: str, workers: int) -> Found:
+    runs = [
+        run_of(run_crate(library, "keep", seed=0, epoch=0, workers=count)) for count in (0, workers)
+    ]
+    return "`not-repeated`" if check_repeated(*runs, "0 workers") else []
+
+
+for _name in CRATES:
+    add(_name, "program in `tests/ports/loaders`", "`loader-scale-v1`, 57 cases")(
+        partial(check_contract, _name)
+    )
+for _name, _kind in (("ferrotorch-data", "`shuffle(true)`"), ("burn", "`shuffle(seed)`")):
+    add(_name, f"`DataLoader`, {_kind}", "items and shuffle")(
+        lambda name=_name: audit_ids(list_ids(run_crate(name, "keep", seed=0, epoch=0)), ITEMS)
+    )
+    add(_name, f"`DataLoader`, {_kind}, seeds 0 to 5, two epochs of each", "seeds and epochs")(
+        partial(audit_keys, _name, 6, 2)
+    )
+    add(_name, "`DataLoader`, 0 and 3 workers", "the same order")(
+        partial(compare_workers, _name, 3)
+    )
+
+
+def audit_parts(library: str, shortfall: Any) -> Found:
+    parts = [
+        list_ids(run_crate(library, f"keep-{shortfall}", seed=0, epoch=0, rank=rank, world=3))
+        for rank in range(3)
+    ]
+    return audit_ranks(parts, ITEMS, shortfall=shortfall)
+
+
+add("ferrotorch-data", "`DistributedSampler`, 3 ranks", "ranks, filled up")(
+    partial(audit_parts, "ferrotorch-data", "fill")
+)
+add("burn", "`split_dataloader`, 3 devices", "ranks, uneven")(
+    partial(audit_parts, "burn", "uneven")
+)
+
+
+@add("burn", "`DataLoader`, 3 workers", "items and sizes of batches")
+def _() -> Found:
+    batches = run_crate("burn", "keep", seed=0, epoch=0, workers=3)
+    found = audit_ids(list_ids(batches), ITEMS)
+    short = [len(batch) for batch in batches if len(batch) != BATCH]
+    return found or ([] if not short else f"sizes {sorted(short)} and {BATCH}")
 
 
 for _kind in ("indexable", "iterable"):
     add("ai-dataloader", f"{_kind}, `shuffle()`", "items and shuffle")(
-        lambda kind=_kind: audit_ids(
-            list_ids(run_crate("ai-dataloader", ITEMS, BATCH, kind, "keep")), ITEMS
-        )
+        lambda kind=_kind: audit_ids(list_ids(run_crate("ai-dataloader", "keep", kind=kind)), ITEMS)
     )
 
 
 @add("ai-dataloader", "indexable, `shuffle()`, which takes no seed, two runs", "the same order")
 def _() -> Found:
-    runs = [run_of(run_crate("ai-dataloader", ITEMS, BATCH, "indexable", "keep")) for _ in range(2)]
+    runs = [run_of(run_crate("ai-dataloader", "keep")) for _ in range(2)]
     found = check_repeated(runs[0], runs[1], "the first run")
     return "`not-repeated`" if found else []  # the message differs each time
 
 
 @add("ai-dataloader", "indexable, `drop_last()`, 999 items", "sizes of batches")
 def _() -> Found:
-    sizes = {len(batch) for batch in run_crate("ai-dataloader", 999, BATCH, "indexable", "drop")}
+    sizes = {len(batch) for batch in run_crate("ai-dataloader", "drop", items=999)}
     return [] if sizes == {BATCH} else f"sizes {sorted(sizes)}"
 
 
@@ -661,7 +747,7 @@ def shorten(text: str) -> str:
 def find_version(library: str) -> str:
     if library not in CRATES:
         return importlib.metadata.version(library.lower())
-    text = (CRATES[library] / "Cargo.toml").read_text(encoding="utf-8")
+    text = (HERE / library / "Cargo.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)["package"]["version"]
 
 
@@ -688,6 +774,7 @@ def main() -> int:
     page = PAGE.read_text(encoding="utf-8")
     head, _, rest = page.partition(MARKS[0])
     _, _, tail = rest.partition(MARKS[1])
+    print(table)
     new = f"{head}{MARKS[0]}\n{table}\n{MARKS[1]}{tail}"
     if "--write" in sys.argv:
         PAGE.write_text(new, encoding="utf-8")

@@ -1,0 +1,1 @@
+//! The dump program is the example `loader_dump`.
