@@ -28,6 +28,7 @@ from parity.errors import DumpError, Problem
 from parity.items.matching import UNKNOWN, sort_distinct
 from parity.items.records import Dataset, Shortfall
 from parity.results import Finding
+from parity.suites.item_findings import check_other_shuffle, check_shuffle
 from parity.suites.messages import report_error
 from parity.suites.pipeline.audit import audit_run
 from parity.suites.pipeline.ranks import Share, check_ranks
@@ -40,7 +41,6 @@ from parity.suites.pipeline.relations import (
     check_resumed,
 )
 from parity.suites.pipeline.runs import ExpectedRun, Run, find_indices
-from parity.suites.shuffle_findings import check_other_shuffle, check_shuffle
 from parity.tensors import FormatError
 from parity.tensors.npy import locate_tensor
 

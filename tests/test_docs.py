@@ -20,7 +20,7 @@ from parity.bundle.manifest_reader import Item
 from parity.errors import ConfigError
 from parity.lab.pins.packing import list_files, pack
 from parity.lockfile import parse
-from parity.tensors.groups.registry import MEASURES
+from parity.tensors.groups import MEASURES
 from tests.support.manifests import ManifestBench
 from tests.support.tensors import write_files
 

@@ -19,7 +19,7 @@ from parity.cli.parser import build_parser
 from parity.codes import list_codes, read_sections
 from parity.diagnose.stages.find import read_ways
 from parity.tensors.dtypes import DTYPES
-from parity.tensors.groups.registry import MEASURES
+from parity.tensors.groups import MEASURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

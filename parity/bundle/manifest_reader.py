@@ -14,8 +14,8 @@ from parity.bundle.tensor_rules import EXACT, Check, Rule
 from parity.bundle.tolerances import TOLERANCES, find_tolerance_problems, format_value, is_tolerance
 from parity.errors import Problem
 from parity.tensors.dtypes import DTYPES, TORCH_DTYPES
+from parity.tensors.groups import MEASURES
 from parity.tensors.groups.base import Measure
-from parity.tensors.groups.registry import MEASURES
 
 _WORDS = ("exact", "close")
 #: Keys that say how a tensor is compared.

@@ -15,7 +15,7 @@ from typing import Any
 from parity.bundle.document import Place
 from parity.errors import Location, Problem
 from parity.known_failures import match_glob
-from parity.tensors.groups.registry import MEASURES
+from parity.tensors.groups import MEASURES
 from parity.tensors.stored import StoredTensor
 from parity.text import join_limited
 

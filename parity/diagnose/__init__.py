@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from itertools import chain
 
-from parity.diagnose import block_mistakes, constant_values, search, slice_patterns
+from parity.diagnose import block_mistakes, error_summary, search, slice_patterns
 from parity.diagnose.cause import Cause
 from parity.diagnose.failing_tensor import FailingTensor
 
@@ -22,10 +22,10 @@ __all__ = ["Cause", "FailingTensor", "diagnose", "name_no_alternatives"]
 
 #: One cause each; those that explain most are outdone by a later one that explains all.
 _SINGLE: tuple[Callable[[FailingTensor], Cause | None], ...] = (
-    constant_values.find_constant,
+    error_summary.find_constant,
     block_mistakes.find_decoder_mistake,
     search.find_single_cause,
-    constant_values.find_rounding,
+    error_summary.find_rounding,
     search.find_swapped_tensor,
     search.find_byte_shift,
     slice_patterns.find_permutation,

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from parity.diagnose.error_summary import MAX_ROUNDING_ULPS
 from parity.diagnose.failing_tensor import MAX_PART, FailingTensor
 
 Change = Callable[[NDArray[Any]], NDArray[Any]]
 
-MAX_ROUNDING_ULPS = 4  # Units in the last place up to which differences are called a rounding
 SAMPLE_SIZE = 64  # Elements that are compared before all are
 _NEARER_FACTOR = 8  # How much nearer than the reference itself an inexact hypothesis must be
 _MIN_FITTED = 3  # Elements that must differ to fit a number to them

@@ -12,8 +12,8 @@ from parity.bundle.tensor_rules import Check
 from parity.results import Finding
 from parity.suites.messages import format_name, format_number, report_error
 from parity.tensors.dtypes import DType
+from parity.tensors.groups import MEASURES
 from parity.tensors.groups.base import Condition, Outcome, Pair
-from parity.tensors.groups.registry import MEASURES
 from parity.tensors.measures import Measures, Sample
 from parity.tensors.stored import StoredTensor
 from parity.text import align_columns, format_count

@@ -9,12 +9,19 @@ from pathlib import Path
 
 from parity.tensors import FormatError, npy, safetensors
 from parity.tensors import bin as bin_codec
-from parity.tensors.recognise import describe_content
 from parity.tensors.stored import StoredTensor
 
 #: Subfolders deeper than this are not read, but named.
 MAX_DEPTH = 32
 SUFFIXES = (".bin", ".npy", ".safetensors")
+#: First bytes of known formats, with their names.
+_MAGICS = {
+    b"\x93NUMPY": "a .npy file",
+    b"PK\x03\x04": "a ZIP archive, as numpy.savez and torch.save write them",
+    b"GGUF": "a GGUF file",
+    b"\x80\x02": "a pickle",
+    b"\x89HDF": "an HDF5 file",
+}
 
 
 @dataclass
@@ -39,7 +46,7 @@ class FolderContents:
             tensors = _locate_tensors(name, path, names)
         except FormatError as error:
             if not is_companion(path):
-                message = error.message + describe_content(path)
+                message = error.message + _describe_content(path)
                 self.unreadable[name] = FormatError(error.code, message)
                 self.lost |= {*names} if names else {name.removesuffix(path.suffix)}
             return
@@ -195,3 +202,18 @@ def locate_all(path: Path) -> dict[str, StoredTensor]:
     except FormatError as error:
         raise (single or error) from None
     return {f"#{number}": tensor for number, tensor in enumerate(found)}
+
+
+def _describe_content(path: Path) -> str:
+    """Return a clause with the format or the tensors that a file's bytes suggest, or nothing."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(9)
+        found = [name for magic, name in _MAGICS.items() if head.startswith(magic)]
+        if head[8:] == b"{" and path.suffix != ".safetensors":
+            found.append("a .safetensors file")
+        if not found and path.suffix == ".bin":
+            return bin_codec.describe_tensors(path)
+    except (OSError, FormatError):
+        return ""
+    return f"; it looks like {found[0]}" if found and path.suffix not in found[0] else ""

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from parity.tensors.groups import MEASURES
 from parity.tensors.groups.base import Pair
-from parity.tensors.groups.registry import MEASURES
 from tests.support.tensors import store_tensor
 
 NAN, INF = np.nan, np.inf

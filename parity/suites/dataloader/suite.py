@@ -21,7 +21,7 @@ from parity.items.checks import DeliveredBatches, Ints
 from parity.items.identity import identify_rows
 from parity.items.matching import UNKNOWN, measure_max_difference
 from parity.results import Finding
-from parity.suites import batch_findings, item_findings, shuffle_findings
+from parity.suites import batch_findings, item_findings
 from parity.suites.base import Case, Dump, DumpComparison, Suite
 from parity.suites.dataloader.reference import LoaderReference, read_folder, read_reference
 from parity.suites.messages import report_error
@@ -146,7 +146,7 @@ def _check_shuffled(meta: LoaderCase, reference: LoaderReference, obtained: Ints
         return []
     rows = np.column_stack((reference.dataset.features, reference.dataset.labels))
     classes = np.unique(rows, axis=0, return_inverse=True)[1].ravel()
-    return shuffle_findings.check_shuffle(obtained, classes, f"the case (seed {meta.seed})")
+    return item_findings.check_shuffle(obtained, classes, f"the case (seed {meta.seed})")
 
 
 SUITE = Suite(

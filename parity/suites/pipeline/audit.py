@@ -17,7 +17,7 @@ from parity.items.checks import DeliveredBatches
 from parity.items.matching import UNKNOWN
 from parity.items.records import POLICIES
 from parity.results import Finding
-from parity.suites import batch_findings, item_findings, shuffle_findings
+from parity.suites import batch_findings, item_findings
 from parity.suites.messages import format_list, format_number, report_each, report_error
 from parity.suites.pipeline.runs import COLUMNS, ExpectedRun, Run, SlotKinds, find_indices
 from parity.suites.pipeline.value_checks import (
@@ -52,7 +52,7 @@ def audit_run(run: Run, expected: ExpectedRun, *, tolerance: float = TOLERANCE) 
     found += check_values(rows)
     if expected.order is None and expected.shuffled:
         count, start = len(expected.dataset), expected.position
-        found += shuffle_findings.check_shuffle(rows.item, count, "the case", start)
+        found += item_findings.check_shuffle(rows.item, count, "the case", start)
     if expected.policy == "drop" and (omitted := find_omitted_ids(run, expected)):
         message = (
             f"the last batch was dropped: {format_count(len(omitted), 'items')} of "

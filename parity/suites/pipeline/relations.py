@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parity.results import Finding
+from parity.suites.item_findings import check_other_shuffle
 from parity.suites.messages import format_list, format_number, report_error
 from parity.suites.pipeline.audit import check_resumed_ids
 from parity.suites.pipeline.groups import ComparedCase, check_groups
 from parity.suites.pipeline.ranks import check_other_draws, check_saved_again
 from parity.suites.pipeline.runs import COLUMNS, Run
-from parity.suites.shuffle_findings import check_other_shuffle
 from parity.text import format_count
 
 if TYPE_CHECKING:

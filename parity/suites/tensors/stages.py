@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from parity.results import Finding
 from parity.suites.diagnosis import add_tensor_cause
 from parity.suites.messages import EXAMPLES, format_list, report_error
-from parity.suites.tensors.error_drift import report_drift
-from parity.suites.tensors.growth import format_seen, measure_growth
+from parity.suites.tensors.growth import format_seen, measure_growth, report_drift
 from parity.suites.tensors.stage_causes import add_cause, make_cause_finder
 from parity.suites.tensors.training import describe_fault, find_loss_step, group_first
 from parity.text import format_count
