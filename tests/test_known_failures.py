@@ -1,15 +1,15 @@
-"""Known failures: what they forgive, what they never do, and when they turn red themselves."""
+"""Known failures: what they allow, what they never do, and when they turn red themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from parity.errors import Location
 from parity.known_failures import KnownFailures, find_unmatched, match_glob, parse_known_failures
-from parity.results import CaseResult, Finding
+from parity.results import Finding
 from tests.support.reports import make_case, make_finding
 
 WHERE = Location(Path("fixtures.lock.yaml"), 9, 5)
@@ -20,67 +20,71 @@ def known(*texts: str, cases: Sequence[str] = ("x", "y", "z")) -> KnownFailures:
     return KnownFailures(parse_known_failures(dict.fromkeys(texts, "#1")), cases, WHERE)
 
 
-def apply(text: str, *findings: Finding, tensors: Sequence[str] | None = TENSORS) -> CaseResult:
-    return known(text).apply(make_case("x", *findings), tensors)
+VALUES = make_finding("values", "w differs", tensor="w")
+OTHER, NO_TENSOR = make_finding(tensor="v"), make_finding(tensor=None)
+NAN, SHAPE = make_finding("nan", tensor="v"), make_finding("shape", tensor="w")
+KINDS = ("config", "integrity", "fetch", "reference", "empty")
+NOT_COMPARED = (make_finding("other", kind="reference"), make_finding("other", kind="dump"))
+MALFORMED = [make_finding("reference-malformed", kind=kind, tensor="w") for kind in KINDS]
 
 
-def values(result: CaseResult) -> list[tuple[str, str]]:
-    return [(found.level, found.code) for found in result.findings]
+def list_rows() -> Iterator[tuple[str, dict[str, tuple[Finding, ...]], Sequence[str] | None]]:
+    """List patterns, the findings of each case of a bundle, and the tensors that it compared."""
+    for text in ("x", "*", "x*", "x/w", "x/w*", "x/*", "*/w", "x:values", "*:values"):
+        yield text, {"x": (VALUES,)}, TENSORS
+    for text in ("y", "xx", "X", "y:values", "y/w", "*y*"):  # patterns of another case
+        yield text, {"x": (VALUES,)}, TENSORS
+    yield "x:shape", {"x": (SHAPE, NAN)}, TENSORS
+    yield "x:refused", {"x": (make_finding("wrong"),)}, TENSORS
+    yield "x/w", {"x": (VALUES, OTHER, NO_TENSOR)}, TENSORS
+    yield "x/w x/v", {"x": (VALUES, OTHER)}, TENSORS
+    yield "x/w x/v", {"x": (VALUES,)}, TENSORS
+    yield "x/*", {"x": (VALUES,)}, TENSORS
+    for kind in ("dump", "mismatch"):
+        yield "x", {"x": (make_finding("dump-panic", kind=kind),)}, None
+    for text in ("x", "*", "x:reference-malformed", "*:reference-malformed", "x/w"):
+        for found in MALFORMED:
+            yield text, {"x": (found,)}, None
+    for level in ("warning", "notice"):
+        yield "*:values", {"x": (make_finding("values", level=level),)}, TENSORS
+    for text in ("x", "*", "x/w", "x:nan", "*/w"):  # nothing fails
+        yield text, {"x": ()}, TENSORS
+    for text in ("x", "x/w", "x:nan", "*:nan"):
+        yield text, {"x": NOT_COMPARED[:1]}, None
+        yield text, {"x": NOT_COMPARED[1:]}, None
+        yield text, {"x": NOT_COMPARED[:1]}, TENSORS
+    yield "x/w", {"x": (make_finding("truncated", kind="dump", tensor="v.bin"),)}, ()
+    yield "x/typo", {"x": ()}, TENSORS
+    yield "x/extra", {"x": (make_finding("tensor-extra", tensor="extra"),)}, TENSORS
+    yield "*:nan", {"x": (), "y": (SHAPE,)}, TENSORS
+    yield "*:nan", {"x": (), "y": (NAN,)}, TENSORS
+    yield "x *:nan", {"x": (NAN,)}, TENSORS
+    yield "*/typo */w", {"x": (VALUES,), "y": (VALUES,)}, TENSORS
 
 
-ALLOWED = {
-    "the case": "x",
-    "any case": "*",
-    "some cases": "x*",
-    "the tensor": "x/w",
-    "tensors": "x/w*",
-    "all tensors": "x/*",
-    "the tensor of any case": "*/w",
-    "the code": "x:values",
-    "the code of any case": "*:values",
-}
+def test_patterns_allow_what_they_name(golden: Callable[..., None]) -> None:
+    text = ""
+    for patterns, cases, tensors in list_rows():
+        applied = known(*patterns.split(), cases=[*cases])
+        text += f"# {patterns}{'' if tensors else f', compared: {tensors}'}\n"
+        for case, findings in cases.items():
+            result = applied.apply(make_case(case, *findings), tensors)
+            text += f"{case}: {result.verdict}{result.reason and f' ({result.reason})'}\n"
+            text += "".join(map(format_finding, result.findings))
+        text += "".join(map(format_finding, applied.find_unused()))
+    golden(text)
 
 
-@pytest.mark.parametrize("name", ALLOWED)
-def test_pattern_allows_matching_findings(name: str) -> None:
-    result = apply(ALLOWED[name], make_finding("values", "w differs", tensor="w"))
-    assert (result.verdict, result.reason) == ("known-failure", "#1")
-    (allowed,) = result.findings
-    assert (allowed.level, allowed.code) == ("notice", "values")
-    assert allowed.message == "known failure (#1): w differs"
+def format_finding(found: Finding) -> str:
+    assert found.where in (None, WHERE)
+    line = f"  {found.level}[{found.code}/{found.kind}] {found.tensor}: {found.message}"
+    return f"{line}{' (at the entry)' if found.where else ''}\n"
 
 
-@pytest.mark.parametrize("text", ["y", "xx", "X", "y:values", "y/w", "*y*"])
-def test_pattern_of_another_case_allows_nothing(text: str) -> None:
-    result = apply(text, make_finding("values", tensor="w"))
-    assert (result.verdict, values(result)) == ("fail", [("error", "values")])
-
-
-def test_code_allows_only_that_code() -> None:
-    result = apply("x:shape", make_finding("shape", tensor="w"), make_finding("nan", tensor="v"))
-    assert (result.verdict, values(result)) == ("fail", [("notice", "shape"), ("error", "nan")])
-
-
-def test_code_does_not_allow_another_error() -> None:
-    result = apply("x:refused", make_finding("wrong"))
-    assert result.verdict == "fail"
-    assert values(result) == [("error", "wrong"), ("error", "known-failure-passes")]
-
-
-def test_tensor_allows_only_that_tensor() -> None:
-    result = apply(
-        "x/w", make_finding(tensor="w"), make_finding(tensor="v"), make_finding(tensor=None)
-    )
-    assert [found.level for found in result.findings] == ["notice", "error", "error"]
-    assert result.verdict == "fail"
-
-
-def test_several_patterns_add_up() -> None:
-    result = known("x/w", "x/v").apply(
-        make_case("x", make_finding(tensor="w"), make_finding(tensor="v")), TENSORS
-    )
-    assert result.verdict == "known-failure"
-    assert result.reason == "#1"
+def test_a_partial_run_makes_no_glob_stale() -> None:
+    applied = known("*:nan", "*/typo", cases=["x", "y"])
+    assert applied.apply(make_case("x"), TENSORS).findings == ()
+    assert applied.find_unused() == []
 
 
 def test_every_reason_is_reported_once() -> None:
@@ -94,134 +98,9 @@ def test_slash_and_colon_belong_to_the_tensor_name() -> None:
     assert (pattern.case, pattern.tensor, pattern.code) == ("x", "a/b:0", None)
 
 
-@pytest.mark.parametrize("kind", ["dump", "mismatch"])
-def test_errors_of_the_port_are_allowed(kind: str) -> None:
-    assert (
-        apply("x", make_finding("dump-panic", kind=kind), tensors=None).verdict == "known-failure"
-    )
-
-
-@pytest.mark.parametrize("kind", ["config", "integrity", "fetch", "reference", "empty"])
-@pytest.mark.parametrize(
-    "text", ["x", "*", "x:reference-malformed", "*:reference-malformed", "x/w"]
-)
-def test_other_errors_are_never_allowed(kind: str, text: str) -> None:
-    result = apply(text, make_finding("reference-malformed", kind=kind, tensor="w"), tensors=None)
-    assert (result.verdict, values(result)) == ("error", [("error", "reference-malformed")])
-
-
-@pytest.mark.parametrize("level", ["warning", "notice"])
-def test_warnings_and_notices_are_unchanged(level: str) -> None:
-    result = apply("*:values", make_finding("values", level=level))
-    assert (result.verdict, values(result)) == ("pass", [(level, "values")])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("x", "known failure 'x' (#1) no longer fails in x; remove it from the lockfile"),
-        ("*", "known failure '*' (#1) no longer fails in x; remove it from the lockfile"),
-        ("x/w", "known failure 'x/w' (#1) no longer fails in x; remove it from the lockfile"),
-        ("x:nan", "known failure 'x:nan' (#1) no longer fails in x; remove it from the lockfile"),
-        ("*/w", "known failure '*/w' (#1) no longer fails in x; remove it from the lockfile"),
-    ],
-)
-def test_passing_known_failure_is_an_error(text: str, message: str) -> None:
-    result = apply(text)
-    assert result.verdict == "fail"
-    (stale,) = result.findings
-    assert (stale.level, stale.code, stale.kind) == ("error", "known-failure-passes", "mismatch")
-    assert (stale.message, stale.where) == (message, WHERE)
-
-
-def test_passing_tensor_is_an_error_beside_a_failing_one() -> None:
-    result = known("x/w", "x/v").apply(make_case("x", make_finding(tensor="w")), TENSORS)
-    assert values(result) == [("notice", "values"), ("error", "known-failure-passes")]
-    assert result.verdict == "fail"
-
-
-def test_one_failing_tensor_keeps_a_pattern_in_use() -> None:
-    assert apply("x/*", make_finding(tensor="w")).verdict == "known-failure"
-
-
-@pytest.mark.parametrize("text", ["x", "x/w", "x:nan", "*:nan"])
-@pytest.mark.parametrize("kind", ["reference", "dump"])
-def test_case_without_comparison_makes_no_pattern_stale(text: str, kind: str) -> None:
-    applied = known(text, cases=["x"])
-    result = applied.apply(make_case("x", make_finding("other", kind=kind)), None)
-    assert "known-failure-passes" not in [found.code for found in result.findings]
-    assert applied.find_unused() == []
-
-
-@pytest.mark.parametrize("text", ["x", "x/w", "x:nan", "*:nan"])
-def test_suspect_reference_makes_no_pattern_stale(text: str) -> None:
-    applied = known(text, cases=["x"])
-    result = applied.apply(make_case("x", make_finding("other", kind="reference")), TENSORS)
-    assert values(result) == [("error", "other")]
-    assert applied.find_unused() == []
-
-
-def test_unreadable_dump_makes_no_tensor_stale() -> None:
-    result = apply("x/w", make_finding("truncated", kind="dump", tensor="v.bin"), tensors=())
-    assert values(result) == [("error", "truncated")]
-
-
 def test_skipped_case_is_unchanged() -> None:
     skipped = make_case("x", verdict="skipped", reason="no control")
     assert known("x").apply(skipped, None) is skipped
-
-
-def test_unknown_tensor_is_an_error() -> None:
-    result = apply("x/typo")
-    (found,) = result.findings
-    assert (found.code, found.kind, result.verdict) == ("names-nothing", "config", "error")
-    assert found.message == (
-        "known failure 'x/typo' (#1) matches no tensor of x; "
-        "correct it, or remove it from the lockfile"
-    )
-
-
-def test_tensor_of_a_finding_counts_as_known() -> None:
-    assert apply("x/extra", make_finding("tensor-extra", tensor="extra")).verdict == "known-failure"
-
-
-def test_code_glob_without_match_is_stale() -> None:
-    applied = known("*:nan", cases=["x", "y"])
-    assert applied.apply(make_case("x"), TENSORS).verdict == "pass"
-    assert applied.apply(make_case("y", make_finding("shape")), TENSORS).verdict == "fail"
-    (stale,) = applied.find_unused()
-    assert (stale.code, stale.kind) == ("known-failure-passes", "mismatch")
-    assert stale.message == (
-        "known failure '*:nan' (#1) no longer fails in any case; remove it from the lockfile"
-    )
-
-
-def test_code_glob_with_one_match_is_in_use() -> None:
-    applied = known("*:nan", cases=["x", "y"])
-    assert applied.apply(make_case("x"), TENSORS).verdict == "pass"
-    assert applied.apply(make_case("y", make_finding("nan")), TENSORS).verdict == "known-failure"
-    assert applied.find_unused() == []
-
-
-def test_two_patterns_for_one_finding_are_both_in_use() -> None:
-    applied = known("x", "*:nan", cases=["x"])
-    assert applied.apply(make_case("x", make_finding("nan")), TENSORS).verdict == "known-failure"
-    assert applied.find_unused() == []
-
-
-def test_partial_run_makes_no_glob_stale() -> None:
-    applied = known("*:nan", "*/typo", cases=["x", "y"])
-    assert applied.apply(make_case("x"), TENSORS).findings == ()
-    assert applied.find_unused() == []
-
-
-def test_tensor_glob_without_match_is_an_error() -> None:
-    applied = known("*/typo", "*/w", cases=["x", "y"])
-    applied.apply(make_case("x", make_finding(tensor="w")), TENSORS)
-    applied.apply(make_case("y", make_finding(tensor="w")), TENSORS)
-    (found,) = applied.find_unused()
-    assert (found.code, found.kind) == ("names-nothing", "config")
-    assert "'*/typo' (#1) matches no tensor of any case" in found.message
 
 
 def test_without_known_failures_results_are_unchanged() -> None:
