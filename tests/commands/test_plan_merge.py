@@ -444,17 +444,23 @@ FILES: dict[str, tuple[Callable[[Path, Path], object], str]] = {
     "a link": (lambda path, real: path.symlink_to(real), "is not a regular file"),
     "a pipe": (lambda path, _real: os.mkfifo(path), "is not a regular file"),
     "a folder": (lambda path, _real: path.mkdir(), "is not a regular file"),
-    "deep nesting": (lambda path, _real: path.write_text("[" * 100_000, encoding="utf-8"),
-        "is nested too deeply"),
-    "a key twice": (lambda path,
-        real: path.write_text(_repeat_key(real.read_text("utf-8")), "utf-8"), "has a key twice"),
-    "a number that is none": (lambda path,
-        real: path.write_text(f"[NaN, {real.read_text('utf-8')}]", "utf-8"),
-        "has NaN, which is not JSON"),
-    "too large": (lambda path,
-        real: path.write_bytes(real.read_bytes() + b" " * json_file.MAX_BYTES),
-        "bytes, at most 20,000 are read"),
-}  # fmt: skip
+    "deep nesting": (
+        lambda path, _real: path.write_text("[" * 100_000, encoding="utf-8"),
+        "is nested too deeply",
+    ),
+    "a key twice": (
+        lambda path, real: path.write_text(_repeat_key(real.read_text("utf-8")), "utf-8"),
+        "has a key twice",
+    ),
+    "a number that is none": (
+        lambda path, real: path.write_text(f"[NaN, {real.read_text('utf-8')}]", "utf-8"),
+        "has NaN, which is not JSON",
+    ),
+    "too large": (
+        lambda path, real: path.write_bytes(real.read_bytes() + b" " * json_file.MAX_BYTES),
+        "bytes, at most 20,000 are read",
+    ),
+}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
