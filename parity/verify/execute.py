@@ -54,9 +54,11 @@ def run_cases(prepared: PreparedBundle, base: BundleResult, context: RunContext)
         file = sources.get(case.id)
         return Location(file) if file else _locate_program(prepared.bundle.find_dump(case.id))
 
+    rerun = format_rerun_command(replace(context.options, bundles=(), cases=()))
+
     def format_command(case: Case, control: str) -> str:
         names = [f"{prepared.bundle.id}/{name}" for name in (control, case.id) if name]
-        return format_rerun_command(replace(context.options, bundles=(), cases=names))
+        return " ".join([rerun, *(f"--case {shlex.quote(name)}" for name in names)])
 
     evaluator = CaseEvaluator(prepared, format_command, source)
     if (dumps := context.options.dumps) is not None:

@@ -57,7 +57,7 @@ class PreparedBundle:
 
     def list_loaded(self, case: Case) -> list[Case]:
         """Return the cases whose states must be saved before ``case`` can run."""
-        return _list_loaded([case], self.all_cases)[1:]
+        return _list_loaded([case], self.all_cases)[1:] if case.load_from else []
 
 
 def prepare_bundle(

@@ -6,13 +6,14 @@ group_norm, instance_norm). Arrays are float64 unless a caller gives others.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from parity.diagnose.stages.elementwise import Function
-from parity.diagnose.stages.reduce import norm
+from parity.diagnose.stages.reduce import mean, norm, var
 from parity.diagnose.stages.windows import check_groups
 
 Array = Any  # of NumPy; a number has no axes
@@ -42,8 +43,8 @@ def layer_norm(
 ) -> Array:
     """Normalise the last ``len(normalized_shape)`` axes, or ``axis`` alone."""
     axes = tuple(range(-len(normalized_shape), 0)) if axis is None else (axis,)
-    values = input - input.mean(axes, keepdims=True) if centred else input
-    scaled = _divide(values, input.var(axes, keepdims=True, ddof=ddof), eps, outside)
+    values = input - mean(input, axes, keepdim=True) if centred else input
+    scaled = _divide(values, var(input, axes, ddof, keepdim=True), eps, outside)
     return _scale(scaled, weight, bias)
 
 
@@ -63,8 +64,8 @@ def rms_norm(
     """
     axes = tuple(range(-len(normalized_shape), 0))
     eps = float(np.finfo(np.float32).eps) if eps is None else eps
-    values = input - input.mean(axes, keepdims=True) if centred else input
-    scaled = _divide(values, np.square(values).mean(axes, keepdims=True), eps, outside)
+    values = input - mean(input, axes, keepdim=True) if centred else input
+    scaled = _divide(values, mean(np.square(values), axes, keepdim=True), eps, outside)
     return scaled if weight is None else scaled * (weight + addend)
 
 
@@ -86,7 +87,7 @@ def batch_norm(
     axes = (0, *range(2, input.ndim))
     shape = (1, input.shape[1], *(1,) * (input.ndim - 2))
     if training or running_mean is None or running_var is None:
-        running_mean, running_var = input.mean(axes), input.var(axes, ddof=ddof)
+        running_mean, running_var = mean(input, axes), var(input, axes, ddof)
     variance = np.square(running_var) if deviation else running_var
     values = input - running_mean.reshape(shape) if centred else input
     scaled = _divide(values, variance.reshape(shape), eps, outside)
@@ -116,9 +117,9 @@ def group_norm(
     if strided:
         order = np.arange(channels).reshape(size, num_groups).T.ravel()
         input = input[:, order]
-    grouped = input.reshape(count, num_groups, -1)
-    centred = grouped - grouped.mean(-1, keepdims=True)
-    scaled = _divide(centred, grouped.var(-1, keepdims=True, ddof=ddof), eps, outside)
+    grouped = input.reshape(count, num_groups, math.prod(input.shape[1:]) // num_groups)
+    centred = grouped - mean(grouped, -1, keepdim=True)
+    scaled = _divide(centred, var(grouped, -1, ddof, keepdim=True), eps, outside)
     scaled = scaled.reshape(input.shape)
     if strided:
         scaled = scaled[:, np.argsort(order)]

@@ -218,9 +218,9 @@ def find_program(program: str, path: str, cwd: Path | None = None) -> str | None
     current folder can pose as a tool; any other name is relative to ``cwd``. Windows scripts
     (.bat, .cmd) are not found: they would need a shell.
     """
-    folders = [Path(entry) for entry in path.split(os.pathsep) if Path(entry).is_absolute()]
-    if Path(program).name != program:
-        folders = [cwd or Path.cwd()]
+    folders = [cwd or Path.cwd()]
+    if Path(program).name == program:
+        folders = [Path(entry) for entry in path.split(os.pathsep) if Path(entry).is_absolute()]
     for file in (str(folder / program) for folder in folders):
         has_suffix = os.name != "nt" or file.lower().endswith((".exe", ".com"))
         for name in [file] if has_suffix else [f"{file}.exe", f"{file}.com"]:

@@ -103,6 +103,16 @@ def test_operator_at_its_edges_is_that_of_torch(op: str, arguments: dict[str, An
             assert found.dtype == target.dtype
 
 
+@pytest.mark.parametrize("op", ["layer_norm", "rms_norm", "batch_norm", "group_norm"])
+def test_normalising_nothing_warns_of_nothing(op: str) -> None:
+    more = {"layer_norm": {"normalized_shape": [0]}, "rms_norm": {"normalized_shape": [0]}}
+    more |= {"batch_norm": {"training": True}, "group_norm": {"num_groups": 2}}
+    for shape in ((0, 4, 0), (2, 4, 0)):
+        arguments = {"input": np.zeros(shape), **more[op]}
+        assert operators.compute(f"aten.{op}.default", arguments).shape == shape
+        assert not list(find.list_ways(f"aten.{op}.default", arguments))
+
+
 def _step_with_torch(kind: str, arguments: dict[str, Any]) -> Any:
     """Take one step of torch's optimizer from the stated state."""
     own = ("param", "grad", "step", "exp_avg", "exp_avg_sq", "momentum_buffer")
