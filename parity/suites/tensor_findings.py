@@ -34,11 +34,12 @@ from parity.suites.tensor_values import (
     run_measures,
 )
 from parity.tensors import FormatError
-from parity.tensors.compare import compare, compare_arrays
+from parity.tensors.compare import compare, compare_arrays, compare_shared
 from parity.tensors.dtypes import F32
 from parity.tensors.folder import FolderContents
 from parity.tensors.groups.base import Pair
 from parity.tensors.measures import Measures
+from parity.tensors.screen import MAX_SMALL
 from parity.tensors.small import compare_small
 from parity.tensors.stored import StoredTensor
 
@@ -56,14 +57,14 @@ def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpCo
         for name, expected in reference.tensors.items()
         if (other := renamed.get(name, name)) in found.tensors
     }
-    small = _compare_small(reference, pairs)
+    known = _compare_plain(reference, pairs)
     for name, pair in pairs.items():
-        if name in small:
-            results[name] = small[name]
+        if name in known and known[name].passed and pair.expected.dtype.kind == "float":
+            results[name] = known[name]
             continue
         if reference.find_cover(name):
             continue
-        more, measures = _compare_pair(name, pair, reference, pairs.get)
+        more, measures = _compare_pair(name, pair, reference, pairs.get, known)
         # A dump in f32 cannot have complex numbers, but may have a part of them.
         is_part = pair.obtained.suffix == ".bin" and pair.expected.dtype.kind == "complex"
         if measures is not None or (is_part and pair.expected.shape == pair.obtained.shape):
@@ -93,9 +94,13 @@ def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpCo
     )
 
 
-def _compare_small(reference: TensorReference, pairs: Mapping[str, Pair]) -> dict[str, Measures]:
-    """Compare small tensors with others of their dtype and bounds; return those that pass."""
+def _compare_plain(reference: TensorReference, pairs: Mapping[str, Pair]) -> dict[str, Measures]:
+    """Compare tensors that have bounds alone; many small ones at once, others on threads.
+
+    Return the measures of those that are neither too large, nor small ones that may fail.
+    """
     groups: defaultdict[Any, dict[str, Pair]] = defaultdict(dict)
+    tasks: dict[str, tuple[Pair, Mapping[str, float], bool]] = {}
     for name, pair in pairs.items():
         expected, obtained = pair
         dtype = expected.dtype
@@ -104,8 +109,11 @@ def _compare_small(reference: TensorReference, pairs: Mapping[str, Pair]) -> dic
         if reference.stored_dtypes.get(name, dtype) is dtype and not reference.find_cover(name):
             first, *others = reference.select_checks(name)
             if not others and not first.measures:
-                groups[dtype.name, *first.bounds.items()][name] = pair
-    found: dict[str, Measures] = {}
+                if expected.count <= MAX_SMALL:
+                    groups[dtype.name, *first.bounds.items()][name] = pair
+                else:
+                    tasks[name] = (pair, first.bounds, name not in reference.widened)
+    found = compare_shared(tasks)
     for (_, *bounds), members in groups.items():
         found |= compare_small(members, dict(bounds))
     return found
@@ -138,7 +146,11 @@ def _add_causes(
 
 
 def _compare_pair(
-    name: str, pair: Pair, reference: TensorReference, find_pair: FindPair
+    name: str,
+    pair: Pair,
+    reference: TensorReference,
+    find_pair: FindPair,
+    known: Mapping[str, Measures],
 ) -> tuple[list[Finding], Measures | None]:
     (expected, obtained), checks = pair, reference.select_checks(name)
     if expected.shape != obtained.shape and not any(map(allows_other_shapes, checks)):
@@ -155,7 +167,13 @@ def _compare_pair(
         carrier = tensor_notices.check_carrier(name, expected, obtained)
         for number, check in enumerate(checks, 1):
             found, measures = _compare_check(
-                name, pair, check, reference, find_pair, typed_as_stored=typed_as_stored
+                name,
+                pair,
+                check,
+                reference,
+                find_pair,
+                known=known.get(name),
+                typed_as_stored=typed_as_stored,
             )
             if measures is not None:
                 measures.branch = number if len(checks) > 1 else 0
@@ -176,6 +194,7 @@ def _compare_check(
     reference: TensorReference,
     find_pair: FindPair,
     *,
+    known: Measures | None,
     typed_as_stored: bool,
 ) -> tuple[list[Finding], Measures | None]:
     """Compare a tensor under one check; no findings mean that it passes."""
@@ -186,11 +205,13 @@ def _compare_check(
         measures = Measures(bounds={}, count=expected.count)
     else:
         location = reference.locate().get(name) if typed_as_stored else None
-        measures = (
-            _compare_stored(expected, obtained, check.bounds, location)
-            if typed_as_stored
-            else compare(expected, obtained, check.bounds, payloads=name not in reference.widened)
-        )
+        if typed_as_stored:
+            measures = _compare_stored(expected, obtained, check.bounds, location)
+        elif known is not None:
+            measures = known
+        else:
+            payloads = name not in reference.widened
+            measures = compare(expected, obtained, check.bounds, payloads=payloads)
     outcomes = run_measures(check, pair, find_pair)
     if isinstance(outcomes, str):
         message = (

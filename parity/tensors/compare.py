@@ -9,16 +9,31 @@ tensor.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from itertools import accumulate, groupby
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parity.tensors import FormatError
 from parity.tensors.dtypes import F32, DType, view_bits
 from parity.tensors.elements import EXACT, ElementComparison
+from parity.tensors.groups.base import Pair
 from parity.tensors.measures import Measures
-from parity.tensors.paired_reads import THREADS, Chunk, map_ranges, read_chunks, split_ranges
+from parity.tensors.paired_reads import (
+    MIN_SPLIT_BYTES,
+    THREADS,
+    Chunk,
+    map_parts,
+    read_chunks,
+    split_ranges,
+)
 from parity.tensors.stored import StoredTensor
+
+#: Bytes of a tensor below which its own cost in the interpreter, which threads cannot share, counts
+_MIN_SHARED_BYTES = 128 << 10
+_RUN_BYTES = 4 << 20  # Bytes of the tensors that a thread takes at a time
 
 
 def select_bounds(
@@ -81,7 +96,7 @@ def compare(
                         break
                 return state.finish()
 
-        first, *later = map_ranges(compare_part, parts)
+        first, *later = map_parts(compare_part, parts)
         for one in later:
             first.add(one)
         return first
@@ -91,6 +106,35 @@ def compare(
     if measures.is_screened and not measures.is_within:
         return compare_all(screened=False)
     return measures
+
+
+def compare_shared(
+    tasks: Mapping[str, tuple[Pair, Mapping[str, float], bool]],
+) -> dict[str, Measures]:
+    """Compare tensors of medium size on threads; those that cannot be read are left out.
+
+    Small ones cost less on one thread, and threads share the elements of a large one.
+
+    Args:
+        tasks: Tensors, bounds and whether payloads count, by name, as ``compare`` has them.
+    """
+    sizes = {
+        name: size
+        for name, (pair, *_) in tasks.items()
+        if _MIN_SHARED_BYTES <= (size := pair.expected.nbytes) < MIN_SPLIT_BYTES
+    }
+    ends = zip(sizes, accumulate(sizes.values()), strict=True)
+
+    def compare_run(names: list[str]) -> dict[str, Measures]:
+        found = {}
+        for name in names:
+            (expected, obtained), bounds, payloads = tasks[name]
+            with suppress(FormatError):
+                found[name] = compare(expected, obtained, bounds, payloads=payloads)
+        return found
+
+    runs = [[name for name, _ in run] for _, run in groupby(ends, lambda one: one[1] // _RUN_BYTES)]
+    return {name: one for found in map_parts(compare_run, runs) for name, one in found.items()}
 
 
 def compare_arrays(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -14,14 +13,15 @@ from parity.tensors.stored import StoredTensor
 
 #: Bytes read of each side at a time: fits the caches, dwarfs the cost of a call.
 CHUNK_BYTES = 512 * 1024
-THREADS = 2  # Threads that share a tensor; reading and comparing bytes run beside each other
-#: Bytes below which handing a part to another thread costs more than it saves (measured).
-_MIN_BYTES = 16 << 20
+THREADS = 2  # Threads that share work; reading and comparing bytes run beside each other
+#: Bytes of a tensor from which on threads share it; smaller ones are shared out whole.
+MIN_SPLIT_BYTES = 16 << 20
 #: Data is read to an address that equals its place in the file modulo this. Where the copy
 #: out of the page cache lands less than 32 bytes further into its page than it came from,
 #: Zen 3 takes five times as long (measured, docs/performance.md).
 _ALIGNMENT = 64
 
+P = TypeVar("P")
 T = TypeVar("T")
 
 
@@ -63,7 +63,7 @@ class Chunk(NamedTuple):
 
 def split_ranges(tensor: StoredTensor, max_parts: int) -> list[range]:
     """Split the elements of a tensor into at most so many ranges of whole chunks."""
-    if tensor.nbytes < _MIN_BYTES:
+    if tensor.nbytes < MIN_SPLIT_BYTES:
         max_parts = 1
     # At least one range, even if it is empty.
     step = CHUNK_BYTES // tensor.dtype.storage.itemsize
@@ -74,11 +74,13 @@ def split_ranges(tensor: StoredTensor, max_parts: int) -> list[range]:
     ]
 
 
-def map_ranges(task: Callable[[range], T], parts: Sequence[range]) -> list[T]:
-    """Return the results of ``task`` for each range, on a thread each."""
-    if len(parts) == 1:
-        return [task(parts[0])]
-    with ThreadPoolExecutor(len(parts)) as pool:
+def map_parts(task: Callable[[P], T], parts: Sequence[P]) -> list[T]:
+    """Return the results of ``task`` for each part, in order; ``THREADS`` share several."""
+    if len(parts) <= 1:
+        return [task(part) for part in parts]
+    from concurrent.futures import ThreadPoolExecutor  # takes as long as a small case
+
+    with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(task, parts))
 
 

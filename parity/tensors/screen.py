@@ -145,14 +145,17 @@ class Screen:
         )
         gap = np.subtract(left, right, out=_buffers.gap[: len(left)])
         np.abs(gap, out=gap)
-        clear[:] = True
-        for limit in self._limits:
+        for number, limit in enumerate(self._limits):
             if not getattr(self, limit.figure):
                 # A sample shows how large the errors are, so that few others are looked at again.
                 setattr(self, limit.figure, _find_exceeded(limit, left[:_SAMPLE], gap[:_SAMPLE]))
             most = _NEAR_F32 * min(getattr(self, limit.figure), limit.most)
             # NaN is not less than anything.
-            clear &= gap < _compute_allowed(left, most * limit.atol, most * limit.rtol)
+            allowed = _compute_allowed(left, most * limit.atol, most * limit.rtol)
+            if number:
+                clear &= gap < allowed
+            else:
+                np.less(gap, allowed, out=clear)
         self._check_steps(expected, obtained, clear)
 
     def _measure(

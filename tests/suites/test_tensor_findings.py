@@ -46,6 +46,27 @@ def list_codes(outcome: Any) -> list[tuple[str, str, str | None]]:
     return [(f.level, f.code, f.tensor) for f in outcome.findings]
 
 
+def test_threads_leave_no_trace_in_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Passing and failing tensors of floats and integers, and one that is NaN."""
+    reference, dump = {}, {}
+    for number in range(12):
+        values = np.arange(50_000, dtype="<f4" if number % 3 else "<i4")
+        wrong = values.copy()
+        if number % 2:
+            wrong[number:] += wrong.dtype.type(number)
+        if number == 4:
+            wrong[7] = np.nan
+        reference[f"t{number}.npy"], dump[f"t{number}.npy"] = values, wrong
+    monkeypatch.setattr("parity.tensors.compare._RUN_BYTES", 400_000)
+    shared = verify_dump(tmp_path, reference, dump)
+    monkeypatch.setattr("parity.suites.tensor_findings.compare_shared", lambda _tasks: {})
+    alone = verify_dump(tmp_path, reference, dump)
+    assert len(shared.findings) == 7
+    assert repr(shared) == repr(alone)
+
+
 # --- subfolders and other files --------------------------------------------------------------
 
 

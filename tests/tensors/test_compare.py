@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from parity.tensors import FormatError
 from parity.tensors import paired_reads as module
-from parity.tensors.compare import compare, compare_arrays, select_bounds
+from parity.tensors.compare import compare, compare_arrays, compare_shared, select_bounds
 from parity.tensors.dtypes import DTYPES, PACKED, view_bits
+from parity.tensors.groups.base import Pair
 from parity.tensors.measures import MAX_SAMPLES, CosineAccumulator, Measures, Sample
 from tests.support.tensors import bf16, f32, from_bits, store_bin, store_npy, store_tensor
 
@@ -808,7 +809,7 @@ def test_a_file_that_shrinks_is_an_error(tmp_path: Path) -> None:
 @pytest.fixture
 def early_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensors of a MiB are shared by threads already."""
-    monkeypatch.setattr(module, "_MIN_BYTES", 1 << 20)
+    monkeypatch.setattr(module, "MIN_SPLIT_BYTES", 1 << 20)
 
 
 @pytest.mark.usefixtures("early_threads")
@@ -842,13 +843,55 @@ def test_a_direction_is_that_of_the_whole_tensor(
         taken.append(len(parts))
         return [task(part) for part in parts]
 
-    monkeypatch.setattr("parity.tensors.compare.map_ranges", shared)
+    monkeypatch.setattr("parity.tensors.compare.map_parts", shared)
     left = np.ones(400_000, "<f4")
     right = np.repeat(f32(1.0, -1.0), 200_000)
     sides = store_tensor(tmp_path, left), store_tensor(tmp_path, right)
     assert compare(*sides, {"cosine": 0.5}).cosine == 0.0
     assert compare(*sides, {"max_abs": 0.5}).bad == 200_000
     assert taken == [1, 2, 2]  # by the screen, and whole since it fails
+
+
+def test_tensors_of_medium_size_are_compared_on_threads_as_each_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In runs of two; the first is small, the second large, and one cannot be read."""
+    monkeypatch.setattr("parity.tensors.compare._RUN_BYTES", 400_000)
+    monkeypatch.setattr("parity.tensors.compare.MIN_SPLIT_BYTES", 300_000)
+    counts = [10, 90_000, *[50_000] * 9]
+    draw, tasks, runs = np.random.default_rng(2), {}, []
+    for number, count in enumerate(counts):
+        left = draw.standard_normal(count).astype("<f4")
+        right = left + np.float32(number / 10)
+        right[number] = NAN if number == 5 else right[number]
+        pair = Pair(store_tensor(tmp_path, left), store_tensor(tmp_path, right))
+        tasks[f"t{number}"] = (pair, EXACT if number % 2 else {"max_abs": 0.75}, True)
+    tasks["t7"][0].obtained.path.unlink()
+
+    def map_parts(task: Any, parts: list[list[str]]) -> list[Any]:
+        runs.append(len(parts))
+        return module.map_parts(task, parts)
+
+    monkeypatch.setattr("parity.tensors.compare.map_parts", map_parts)
+    found = compare_shared(tasks)
+    assert max(runs) > 2
+    assert list(found) == [f"t{number}" for number in range(2, 11) if number != 7]
+    for name, measures in found.items():
+        pair, bounds, _ = tasks[name]
+        assert plain(measures) == plain(compare(*pair, bounds))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_error_on_a_thread_ends_the_comparison(error: type[BaseException]) -> None:
+    taken: list[int] = []
+
+    def fail(part: int) -> None:
+        taken.append(part)
+        raise error
+
+    with pytest.raises(error):
+        module.map_parts(fail, range(1000))
+    assert len(taken) < 1000
 
 
 @pytest.mark.usefixtures("early_threads")
