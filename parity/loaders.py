@@ -10,13 +10,14 @@ Example::
     for finding in check_resumed(run, rest, "the uninterrupted run"):
         print(finding.code, finding.message)
 
-Ids alone are enough for ``audit_ids``, ``audit_epochs`` and ``audit_ranks``. `docs/pipeline.md`
-explains each finding.
+Ids alone are enough for ``audit_ids``, ``audit_epochs``, ``audit_ranks`` and ``check_resumed``; with
+a random number each, for ``audit_draws``. `docs/pipeline.md` explains each finding.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -27,11 +28,12 @@ from numpy.typing import ArrayLike, NDArray
 from parity.errors import DumpError, Problem
 from parity.items.matching import UNKNOWN, sort_distinct
 from parity.items.records import Dataset, Shortfall
+from parity.items.shuffles import IMPROBABLE
 from parity.results import Finding
 from parity.suites.item_findings import check_other_shuffle, check_shuffle
 from parity.suites.messages import report_error
 from parity.suites.pipeline.audit import audit_run
-from parity.suites.pipeline.ranks import Share, check_ranks
+from parity.suites.pipeline.ranks import Share, check_draws, check_ranks
 from parity.suites.pipeline.relations import (
     MIN_ITEMS,
     SAME_ORDER,
@@ -48,6 +50,7 @@ __all__ = [
     "Dataset",
     "ExpectedRun",
     "Run",
+    "audit_draws",
     "audit_epochs",
     "audit_ids",
     "audit_ranks",
@@ -148,7 +151,8 @@ def _interleave(ranks: Sequence[Ints]) -> Ints:
 def audit_epochs(orders: Mapping[tuple[int, int], ArrayLike]) -> list[Finding]:
     """Audit the orders of several seeds and epochs: each pair must differ, as two shuffles do.
 
-    Keys are (seed, epoch), values the ids in order. Time is n log n for each pair.
+    Keys are (seed, epoch), values the ids in order. Time is n log n for each pair. Orders of one
+    epoch, or of one seed, must not all have an item at the same place either.
 
     Raises:
         ValueError: As in ``audit_ids``.
@@ -164,7 +168,50 @@ def audit_epochs(orders: Mapping[tuple[int, int], ArrayLike]) -> list[Finding]:
             both = key[0] != other_key[0] and key[1] != other_key[1]
             code, why = SAME_ORDER["other_key_of" if both else relation]
             found.append(report_error(code, f"{own} gives the order of {others}: {why}"))
+    if not any(one.level == "error" for one in found):
+        found += _check_places(arrays)
     return found
+
+
+def _check_places(arrays: Sequence[tuple[tuple[int, int], Ints]]) -> list[Finding]:
+    """Report an item at one place of all k orders of a seed, or epoch: n^(2-k) are expected."""
+    groups = defaultdict(list)
+    for (seed, epoch), ids in arrays:
+        groups[f"seed {seed}", len(ids)].append(ids)
+        groups[f"epoch {epoch}", len(ids)].append(ids)
+    found = []
+    for (name, count), orders in groups.items():
+        chance = float(max(count, 1)) ** (2 - len(orders))
+        fixed = np.flatnonzero(np.ptp(orders, axis=0) == 0)
+        if chance < IMPROBABLE and len(fixed):
+            message = (
+                f"all {len(orders):,} orders of {name} have item {orders[0][fixed[0]]} at "
+                f"position {fixed[0]:,}; shuffles do so with probability {chance:.2g}"
+            )
+            measures = {"fixed": len(fixed)}
+            found.append(
+                Finding(level="warning", code="orders-alike", message=message, measures=measures)
+            )
+    return found
+
+
+def audit_draws(runs: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[Finding]:
+    """Audit what was drawn at random for each item in runs of one seed and epoch.
+
+    ``runs`` are workers, ranks or repeats: by name the ids, in order, and a number for each.
+    Different items must have different draws, and an item the same draw in every run.
+
+    Raises:
+        ValueError: As in ``audit_ids``, or there is not one finite number for each id.
+    """
+    shares = {}
+    for name, (given, draws) in runs.items():
+        ids, numbers = _read_ids(given), np.asarray(draws, np.float64)
+        if numbers.shape != ids.shape or not np.isfinite(numbers).all():
+            text = f"must have one finite number for each id, obtained {list(numbers.shape)}"
+            raise ValueError(f"the draws of {name} {text}")
+        shares[name] = Share(ids=ids, draws=numbers)
+    return check_draws(shares)
 
 
 #: Bytes of all files of ids together, so that no header decides how much memory is used.

@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 from parity.errors import DumpError
-from parity.loaders import audit_epochs, audit_ids, audit_ranks, read_ranks
+from parity.loaders import (
+    Run,
+    audit_draws,
+    audit_epochs,
+    audit_ids,
+    audit_ranks,
+    check_resumed,
+    read_ranks,
+)
 from parity.results import Finding
 
 RANDOM = np.random.default_rng(1).permutation(1000)
@@ -264,3 +272,69 @@ def test_the_page_s_third_example_runs(
 
     exec(list_blocks("python")[2].replace("10_000_000", "1000"), {})  # noqa: S102 - as above
     assert capsys.readouterr().out.splitlines()[-1] == "measure the shuffle"
+
+
+def fix_last(order: np.ndarray, item: int) -> np.ndarray:
+    """Exchange an item with the last one, as a generator does whose first number is fixed."""
+    order = order.copy()
+    place = int(np.flatnonzero(order == item)[0])
+    order[[place, -1]] = order[[-1, place]]
+    return order
+
+
+@pytest.mark.parametrize(
+    ("keys", "item", "codes"),
+    [
+        ([(seed, 0) for seed in range(5)], 3, ["orders-alike"]),  # a billionth
+        ([(0, epoch) for epoch in range(5)], 3, ["orders-alike"]),
+        ([(seed, 0) for seed in range(4)], 3, []),  # a millionth
+        ([(seed, seed) for seed in range(5)], 3, []),  # each a seed and an epoch of its own
+        ([(seed, 0) for seed in range(5)], None, []),
+    ],
+)
+def test_orders_do_not_share_a_place(keys: Any, item: int | None, codes: list[str]) -> None:
+    orders = {key: np.random.default_rng([9, *key]).permutation(1000) for key in keys}
+    if item is not None:
+        orders = {key: fix_last(order, item) for key, order in orders.items()}
+    found = audit_epochs(orders)
+    assert list_codes(found) == codes
+    for one in found:
+        text = "have item 3 at position 999; shuffles do so with probability 1e-09"
+        assert one.message.endswith(text)
+
+
+@pytest.mark.parametrize(
+    ("runs", "codes"),
+    [
+        ({"worker 0": ([0, 1], [0.5, 0.25]), "worker 1": ([2, 3], [0.75, 0.125])}, []),
+        ({"worker 0": ([0, 1], [0.5, 0.25]), "worker 1": ([2, 3], [0.5, 0.25])}, ["draws-shared"]),
+        ({"once": ([0, 1], [0.5, 0.25]), "again": ([1, 0], [0.5, 0.25])}, None),
+        ({"once": ([0, 1], [0.5, 0.25]), "again": ([0, 1], [0.5, 0.75])}, ["draws-changed"]),
+        ({"padded": ([0, -1, -1], [0.5, 0, 0])}, []),
+        ({}, []),
+    ],
+)
+def test_draws_belong_to_items(runs: Any, codes: list[str] | None) -> None:
+    expected = ["draws-shared", "draws-changed"] if codes is None else codes
+    assert list_codes(audit_draws(runs)) == expected
+
+
+@pytest.mark.parametrize("draws", [[0.5], [0.5, np.nan], [0.5, np.inf], [[0.5, 0.5]]])
+def test_each_item_has_a_finite_draw(draws: Any) -> None:
+    with pytest.raises(ValueError, match="the draws of worker 0 must have one finite number"):
+        audit_draws({"worker 0": ([0, 1], draws)})
+
+
+@pytest.mark.parametrize(
+    ("rest", "codes"),
+    [
+        ([[3, 1], [0]], []),
+        ([np.array([3, 1]), np.array([0])], []),
+        ([[2, 4], [3, 1], [0]], ["resume-start"]),  # a batch again
+        ([[0]], ["resume-start"]),  # a batch too few
+        ([[1, 3], [0]], ["resume-order"]),
+    ],
+)
+def test_a_run_is_resumed_by_ids_alone(rest: Any, codes: list[str]) -> None:
+    whole = Run.of([[2, 4], [3, 1], [0]])
+    assert list_codes(check_resumed(whole, Run.of(rest, first_batch=1), "the epoch")) == codes

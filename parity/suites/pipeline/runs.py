@@ -40,6 +40,8 @@ class Run:
     def of(cls, batches: Iterable[Sequence[ArrayLike]], first_batch: int = 0) -> Run:
         """Build the run of ``batches``: id, x, y and perhaps mask (else all ones), each ``[B]``.
 
+        A batch may be its ids alone.
+
         Raises:
             ValueError: The columns of a batch differ in length.
         """
@@ -74,7 +76,8 @@ class Run:
 
 
 def _check_columns(batch: Sequence[ArrayLike]) -> list[Numbers]:
-    columns = [np.asarray(column) for column in batch]
+    is_plain = len(batch) > 0 and np.ndim(batch[0]) == 0
+    columns = [np.asarray(column) for column in ([batch] * 3 if is_plain else batch)]
     if len(columns) == len(COLUMNS) - 1:
         columns.append(np.ones(len(columns[0]), np.bool_))
     if len({column.shape for column in columns}) != 1 or columns[0].ndim != 1:
