@@ -137,207 +137,123 @@ def test_an_archive_without_cases_is_not_locked(
     assert repo.text() == before
 
 
-# Golden texts.
+class Scene:
+    """A repo in which bundles are bumped, with what patches the audit."""
+
+    def __init__(self, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.repo, self.patch = repo, monkeypatch
+
+    def audit(self, *codes: str) -> None:
+        """Let the audit of the references find these codes."""
+        findings = tuple(
+            Finding(level="error", kind="reference", code=code, message="differs") for code in codes
+        )
+        verdict = "error" if codes else "pass"
+        case = CaseResult(bundle="a", case="c", verdict=verdict, findings=findings, compared=2)
+        self.patch.setattr(audits, "list_missing_libraries", lambda _suite: [])
+        self.patch.setattr(isolated, "audit_in_subprocess", lambda *_: (case,))
 
 
-def test_a_first_lock_is_written_and_reported(repo: Repo, said: Said) -> None:
-    before = repo.text()
-    digest = sha(repo.root / "a.tar")
-
-    assert repo.bump("a") == 0
-
-    locked = repo.locked()
-    assert locked is not None
-    assert repo.text() == before + (
-        f"    locked:\n"
-        f'      sha256: "sha256:{digest}"\n'
-        f"      size: 3072\n"
-        f"      files: 2\n"
-        f"      unpacked: 24\n"
-        f'      tree: "h1:{locked.tree}"\n'
-    )
-    assert (
-        said()[0]
-        == f"""\
-a: cross-check: none; it is a file of this machine
-a: locked for the first time
-  sha256    -  ->  {digest[:12]}…
-  tree      -  ->  {locked.tree[:12]}…
-  size      -  ->  3,072 bytes
-  files     -  ->  2 files
-  unpacked  -  ->  24 bytes
-a: not audited: torch not installed: pip install '.[pin]' in a clone of parity-action
-wrote {repo.lockfile.as_posix()}
-
---- commit message ---
-Lock a
-
-a none -> sha256:{digest}
-
-a: locked for the first time
---- for the pull request ---
-### <code>a</code>: locked for the first time
-
-| | before | after |
-|---|---|---|
-| sha256 | <code>-</code> | <code>{digest[:12]}…</code> |
-| tree | <code>-</code> | <code>{locked.tree[:12]}…</code> |
-| size | <code>-</code> | <code>3,072 bytes</code> |
-| files | <code>-</code> | <code>2 files</code> |
-| unpacked | <code>-</code> | <code>24 bytes</code> |
----
-"""
-    )
+#: What happens in a repo, or the words of a bump.
+Step = Callable[[Scene], object] | tuple[str, ...]
 
 
-def test_a_re_pin_shows_what_the_numbers_did(repo: Repo, said: Said) -> None:
-    repo.bump()
-    first, text = repo.locked(), repo.text()
-    repo.pack("a.tar", OTHER)
-    said()
-
-    assert repo.bump("a") == 0
-
-    second = repo.locked()
-    assert first is not None
-    assert second is not None
-    replaced = text.replace(first.sha256, second.sha256).replace(first.tree, second.tree)
-    assert repo.text() == replaced
-    old, new = first.sha256[:12], second.sha256[:12]
-    out = said()[0]
-    assert out.startswith(f"""\
-a: cross-check: none; it is a file of this machine
-a: changed, 2 of 2 files
-  sha256    {old}…  ->  {new}…
-  tree      {first.tree[:12]}…  ->  {second.tree[:12]}…
-  size      3,072 bytes    ->  3,072 bytes
-  files     2 files        ->  2 files
-  unpacked  24 bytes       ->  24 bytes
-
-  what                 before   after    changed  max |Δ|  max ULP
-  ~ a/reference/x.bin  F32 [2]  F32 [2]  1 of 2   0.5      2,097,152
-  ~ a/meta.json: n     1        2
-a: not audited: """)
-    assert out.endswith(f"""\
---- commit message ---
-Re-pin a
-
-a sha256:{first.sha256} -> sha256:{second.sha256}
-
-a: changed, 2 of 2 files
---- for the pull request ---
-### <code>a</code>: changed, 2 of 2 files
-
-| | before | after |
-|---|---|---|
-| sha256 | <code>{old}…</code> | <code>{new}…</code> |
-| tree | <code>{first.tree[:12]}…</code> | <code>{second.tree[:12]}…</code> |
-| size | <code>3,072 bytes</code> | <code>3,072 bytes</code> |
-| files | <code>2 files</code> | <code>2 files</code> |
-| unpacked | <code>24 bytes</code> | <code>24 bytes</code> |
-
-| | what | before | after | changed | max \\|Δ\\| | max ULP |
-|---|---|---|---|---|--:|--:|
-| ~ | <code>a/reference/x.bin</code> | <code>F32 &#91;2&#93;</code> | <code>F32 &#91;2&#93;</code> \
-| <code>1 of 2</code> | <code>0.5</code> | <code>2,097,152</code> |
-| ~ | <code>a/meta.json: n</code> | <code>1</code> | <code>2</code> |  |  |  |
----
-""")
+def pack(files: Files, name: str = "a.tar") -> Step:
+    return lambda scene: pack_files(scene.repo.root / name, files)
 
 
-def test_the_same_content_packed_anew_is_reported_so(repo: Repo, said: Said) -> None:
-    repo.bump()
-    first = repo.locked()
-    path = repo.root / "a.tar"
+def put(name: str, data: bytes) -> Step:
+    return lambda scene: (scene.repo.root / name).write_bytes(data)
+
+
+def write(*entries: str) -> Step:
+    return lambda scene: scene.repo.write(*entries)
+
+
+def lock(digest: str = "0" * 64, *more: str) -> str:
+    return f"    locked: {{sha256: 'sha256:{digest}'{''.join(more)}}}\n"
+
+
+def lock_digest(scene: Scene) -> None:
+    scene.repo.write(entry("a", "a.tar"), lock(sha(scene.repo.root / "a.tar")))
+
+
+def append_zeros(scene: Scene) -> None:
+    path = scene.repo.root / "a.tar"
     path.write_bytes(path.read_bytes() + bytes(1024))
 
-    assert repo.bump() == 0
 
-    second = repo.locked()
-    assert first is not None
-    assert second is not None
-    assert first.sha256 != second.sha256
-    assert first.tree == second.tree
-    assert "a: re-packed only, same contents\n" in said()[0]
+BOTH = write(entry("a", "a.tar"), entry("b", "b.tar"))
+HUB = f"    locked:\n      rev: 'git:{COMMIT}'\n      sha256: 'sha256:{'0' * 64}'\n"
+#: The bundle a.tar is there and not locked. With the environment of no torch unless it is audited.
+SCENES: dict[str, tuple[Step, ...]] = {
+    "a first lock": (("a",),),
+    "other content": ((), pack(OTHER), ("a",)),
+    "the same content packed anew": ((), append_zeros, ()),
+    "up to date": ((), ()),
+    "a lock that lacks numbers": (lock_digest, ()),
+    "items that moved": (
+        pack(make_loader_case("keep", [0, 1, 2, 3])), (),
+        pack(make_loader_case("keep", [1, 0, 2, 3])), ()),
+    "two bundles": (pack(OTHER, "b.tar"), BOTH, ()),
+    "an empty file beside a bundle": (put("b.tar", b""), BOTH, ()),
+    "a page beside a bundle": (put("b.tar", b"<!doctype html>"), BOTH, ()),
+    "no file beside a bundle": (BOTH, ()),
+    "the named one of two": (BOTH, ("a",)),
+    "a new source": (pack(OTHER, "b.tar"), ("a", "--source", "b.tar")),
+    "a source that only moved": (
+        (), lambda scene: (scene.repo.root / "a.tar").rename(scene.repo.root / "moved.tar"),
+        ("a", "--source", "moved.tar")),
+    "the source that is there already": ((), ("a", "--source", "a.tar")),
+    "a file of this machine in place of the host's": (
+        write(entry("a", "hf://o/r@main/b.tar"), HUB),
+        ("a", "--from-file", "{repo}/a.tar", "--offline")),
+    "the bundle before is gone": (
+        write(entry("a", "a.tar"), lock("0" * 64, ", size: 9")), ()),
+    "a wrong lockfile": (write("  a: {}\n"), ()),
+    "offline": (write(entry("a", "https://h.example/a.tar")), ("--offline",)),
+    "an audit that passes": (lambda scene: scene.audit(), ()),
+    "an audit that fails": (lambda scene: scene.audit("reference-drift"), ()),
+    "an audit that fails and is accepted": (
+        lambda scene: scene.audit("reference-drift"), ("--accept-audit",)),
+    "no audit of what is locked already": (
+        lock_digest, lambda scene: scene.audit("reference-drift"), ()),
+    "a check": (pack(OTHER, "b.tar"), BOTH, ("a",), ("--check",)),
+    "a check beside an error": (
+        write(entry("a", "absent.tar"), lock(), entry("b", "a.tar"), lock()), ("--check",)),
+    "usage errors": (
+        BOTH, ("--to", "v1"), ("a", "--to", "v1"), ("a", "--to", "v1", "--from-file", "x"),
+        ("a", "--download"), ("a", "--source", "/abs.tar"), ("a", "--source", ""),
+        ("a", "--source", "https://u:p@h/x?t=secret"), ("zz",)),
+}  # fmt: skip
+if sys.platform != "win32":
+    pipe: Step = lambda scene: os.mkfifo(scene.repo.root / "fifo.tar")  # noqa: E731 - a step
+    SCENES["a pipe without a writer"] = (pipe, write(entry("a", "fifo.tar")), ())
 
 
-def test_what_is_up_to_date_is_left_alone(repo: Repo, said: Said) -> None:
-    repo.bump()
-    before, when = repo.text(), repo.lockfile.stat().st_mtime_ns
-    said()
-
-    assert repo.bump() == 0
-
-    assert said()[0] == "a: already up to date\nnothing to write\n"
-    assert (repo.text(), repo.lockfile.stat().st_mtime_ns) == (before, when)
-
-
-def test_a_lock_that_lacks_numbers_is_completed(repo: Repo) -> None:
-    digest = sha(repo.root / "a.tar")
-    repo.write(entry("a", "a.tar"), f"    locked: {{sha256: 'sha256:{digest}'}}\n")
-
-    assert repo.bump() == 0
-
-    locked = repo.locked()
-    assert locked is not None
-    assert (locked.sha256, locked.size, locked.files) == (digest, 3072, 2)
-
-
-def test_items_that_moved_are_reported(repo: Repo, said: Said) -> None:
-    repo.pack("a.tar", make_loader_case("keep", [0, 1, 2, 3]))
-    repo.bump()
-    repo.pack("a.tar", make_loader_case("keep", [1, 0, 2, 3]))
-    said()
-
-    repo.bump()
-
-    line = "~ items of keep            "
-    reported = next(row for row in said()[0].splitlines() if row.strip().startswith(line.strip()))
-    assert reported.endswith("of 4: 2 moved; item 0 from batch 0 row 0 to batch 0 row 1")
+@pytest.mark.process
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", SCENES)
+def test_a_bump_writes_and_reports(
+    name: str, repo: Repo, said: Said, monkeypatch: pytest.MonkeyPatch, golden: Callable[..., None]
+) -> None:
+    """Each bump with its exit code, the lockfile where it was written, and what is printed."""
+    scene, text = Scene(repo, monkeypatch), ""
+    for step in SCENES[name]:
+        if not isinstance(step, tuple):
+            step(scene)
+            continue
+        before, when = repo.text(), repo.lockfile.stat().st_mtime_ns
+        code = repo.bump(*(word.format(repo=repo.root) for word in step))
+        assert (repo.text() == before) == (repo.lockfile.stat().st_mtime_ns == when)
+        text += f"$ parity bump {' '.join(step)}  # exit code {code}\n"
+        text += "".join(said()).replace(repo.root.as_posix(), "REPO")
+        text += f"$ cat fixtures.lock.yaml\n{repo.text()}" if repo.text() != before else ""
+    assert "t=secret" not in text.replace("?t=secret  # exit", "")
+    golden(text)
 
 
 # All or nothing.
-
-
-def test_several_bundles_are_written_together(repo: Repo, said: Said) -> None:
-    repo.pack("b.tar", OTHER)
-    repo.write(entry("a", "a.tar"), entry("b", "b.tar"))
-
-    assert repo.bump() == 0
-
-    assert repo.locked("a") is not None
-    assert repo.locked("b") is not None
-    assert "--- commit message ---\nLock 2 bundles\n\na none -> sha256:" in said()[0]
-
-
-@pytest.mark.parametrize(
-    ("data", "code", "word"),
-    [
-        (b"", 4, "archive-"),
-        (b"<!doctype html>", 4, "archive-"),
-        (None, 3, "source-missing"),
-    ],
-)
-def test_one_bundles_error_writes_none(
-    repo: Repo, said: Said, data: bytes | None, code: int, word: str
-) -> None:
-    if data is not None:
-        (repo.root / "b.tar").write_bytes(data)
-    repo.write(entry("a", "a.tar"), entry("b", "b.tar"))
-    before = repo.lockfile.read_bytes()
-
-    assert repo.bump() == code
-
-    assert repo.lockfile.read_bytes() == before
-    assert f"error[{word}" in said()[1]
-
-
-def test_only_the_named_bundle_is_bumped(repo: Repo) -> None:
-    repo.write(entry("a", "a.tar"), entry("b", "absent.tar"))
-
-    assert repo.bump("a") == 0
-
-    assert repo.locked("b") is None
 
 
 def leftovers(repo: Repo) -> list[str]:
@@ -439,39 +355,7 @@ def test_a_file_that_vanished_is_a_file_that_changed(tmp_path: Path) -> None:
         lockfile_write.read_unchanged(tmp_path / "gone", "0" * 64)
 
 
-# Sources.
-
-
-def test_a_new_source_is_written_too(repo: Repo) -> None:
-    (repo.root / "sub").mkdir()
-    repo.pack("sub/b.tar", OTHER)
-
-    assert repo.bump("a", "--source", "sub/b.tar") == 0
-
-    assert "    source: 'sub/b.tar'\n" in repo.text()
-    locked = repo.locked()
-    assert locked is not None
-    assert locked.sha256 == sha(repo.root / "sub/b.tar")
-
-
-def test_a_source_that_only_moved_is_written_without_another_digest(repo: Repo) -> None:
-    repo.bump()
-    before = repo.text()
-    (repo.root / "a.tar").rename(repo.root / "moved.tar")
-
-    assert repo.bump("a", "--source", "moved.tar") == 0
-
-    assert repo.text() == before.replace("'a.tar'", "'moved.tar'")
-
-
-def test_the_source_that_stands_there_already_is_not_written(repo: Repo, said: Said) -> None:
-    repo.bump()
-    before, when = repo.text(), repo.lockfile.stat().st_mtime_ns
-
-    assert repo.bump("a", "--source", "a.tar") == 0
-
-    assert (repo.text(), repo.lockfile.stat().st_mtime_ns) == (before, when)
-    assert said()[0].endswith("nothing to write\n")
+# Hosts.
 
 
 @pytest.mark.network
@@ -482,150 +366,6 @@ def test_a_mirror_is_no_source_of_a_new_lock(repo: Repo) -> None:
         repo.write(entry("a", f"{server.url}/absent.tar"), mirror)
 
         assert repo.bump() == 3
-
-
-def test_a_file_of_this_machine_is_locked_without_asking_the_host(
-    repo: Repo, tmp_path: Path
-) -> None:
-    text = entry("a", "hf://o/r@main/b.tar") + (
-        f"    locked:\n      rev: 'git:{COMMIT}'\n      sha256: 'sha256:{'0' * 64}'\n"
-    )
-    repo.write(text)
-    made = pack_files(tmp_path / "elsewhere.tar", FILES)
-
-    assert repo.bump("a", "--from-file", str(made), "--offline") == 0
-
-    locked = repo.locked()
-    assert locked is not None
-    assert (locked.sha256, locked.rev) == (sha(made), None)
-    assert "hf://o/r@main/b.tar" in repo.text()
-
-
-@pytest.mark.process
-def test_what_it_was_before_may_be_gone(repo: Repo, said: Said) -> None:
-    repo.write(entry("a", "a.tar") + f"    locked: {{sha256: 'sha256:{'0' * 64}', size: 9}}\n")
-
-    assert repo.bump() == 0
-
-    out = said()[0]
-    assert "a: changed\n" in out
-    assert "  size      9 bytes        ->  3,072 bytes\n" in out
-    assert (
-        "  the old bundle is not available, so only the locks are compared: "
-        "[integrity-size] a: the size differs from the lockfile\n"
-    ) in out
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--to", "v1"], "'--to' is for one bundle; name its id"),
-        (["a", "--to", "v1"], "a.tar has no ref; --to is for hf:// sources"),
-        (["a", "--to", "v1", "--from-file", "x"], "--to queries a host, --from-file reads"),
-        (["a", "--download"], "--download belongs to --check"),
-        (["a", "--source", "/abs.tar"], "--source '/abs.tar': a path must be relative"),
-        (["a", "--source", ""], "--source '': it is empty"),
-        (["a", "--source", "https://u:p@h/x?t=secret"], "it contains a user"),
-        (["zz"], "unknown bundle 'zz'"),
-    ],
-)
-def test_words_that_make_no_sense_are_usage_errors(
-    repo: Repo, said: Said, words: list[str], message: str
-) -> None:
-    repo.write(entry("a", "a.tar"), entry("b", "b.tar"))
-    before = repo.text()
-
-    assert repo.bump(*words) == 2
-
-    error = said()[1]
-    assert message.replace("'--to' is", "--to is") in error
-    assert "secret" not in error
-    assert repo.text() == before
-
-
-def test_a_wrong_lockfile_is_a_usage_error(repo: Repo) -> None:
-    repo.write("  a: {}\n")
-
-    assert repo.bump() == 2
-
-
-def test_offline_a_remote_source_cannot_be_bumped(repo: Repo, said: Said) -> None:
-    repo.write(entry("a", "https://h.example/a.tar"))
-
-    assert repo.bump("--offline") == 3
-
-    assert "error[offline-miss] a: bump has to query the host" in said()[1]
-
-
-# The audit.
-
-
-def judged(*codes: str) -> tuple[CaseResult, ...]:
-    findings = tuple(
-        Finding(level="error", kind="reference", code=code, message="differs") for code in codes
-    )
-    verdict = "error" if codes else "pass"
-    return (CaseResult(bundle="a", case="c", verdict=verdict, findings=findings, compared=2),)
-
-
-@pytest.fixture
-def auditor(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    def set_up(*codes: str) -> None:
-        monkeypatch.setattr(audits, "list_missing_libraries", lambda _suite: [])
-        monkeypatch.setattr(isolated, "audit_in_subprocess", lambda *_: judged(*codes))
-
-    return set_up
-
-
-def test_a_bundle_that_passes_its_audit_is_locked(
-    repo: Repo, said: Said, auditor: Callable[..., None]
-) -> None:
-    auditor()
-
-    assert repo.bump() == 0
-
-    assert "a: audit of the references:\n  pass  a/c  2 values\n" in said()[0]
-
-
-def test_a_bundle_that_fails_its_audit_is_not_locked(
-    repo: Repo, said: Said, auditor: Callable[..., None]
-) -> None:
-    auditor("reference-drift")
-    before = repo.text()
-
-    assert repo.bump() == 7
-
-    out, error = said()
-    assert "    error[reference-drift] differs\n" in out
-    assert "error[audit-failed] a: the audit found wrong references" in error
-    assert "--accept-audit" in error
-    assert repo.text() == before
-
-
-def test_a_failed_audit_can_be_accepted(
-    repo: Repo, said: Said, auditor: Callable[..., None]
-) -> None:
-    auditor("reference-drift")
-
-    assert repo.bump("--accept-audit") == 0
-
-    assert "a: the audit failed; locked anyway (--accept-audit)\n" in said()[0]
-    assert repo.locked() is not None
-
-
-def test_what_is_locked_already_is_not_audited_again(
-    repo: Repo, said: Said, auditor: Callable[..., None]
-) -> None:
-    digest = sha(repo.root / "a.tar")
-    repo.write(entry("a", "a.tar"), f"    locked: {{sha256: 'sha256:{digest}'}}\n")
-    auditor("reference-drift")
-
-    assert repo.bump() == 0
-
-    assert "audit" not in said()[0]
-
-
-# Hosts.
 
 
 @pytest.fixture
@@ -844,30 +584,6 @@ def test_archives_that_a_host_makes_anew_are_warned_of(repo: Repo, said: Said) -
     assert "a: hosts may change the bytes of /archive/ files" in said()[0]
 
 
-def test_a_check_of_files_on_this_machine(repo: Repo, said: Said) -> None:
-    repo.pack("b.tar", OTHER)
-    repo.write(entry("a", "a.tar"), entry("b", "b.tar"))
-    repo.bump("a")
-    said()
-
-    assert repo.bump("--check") == 10
-
-    out = said()[0]
-    assert "b: not locked yet; lock it with parity bump b\n" in out
-    assert out.startswith("a: up to date, sha256:")
-
-
-def test_a_check_goes_on_after_one_bundles_error(repo: Repo, said: Said) -> None:
-    zero = f"    locked: {{sha256: 'sha256:{'0' * 64}'}}\n"
-    repo.write(entry("a", "absent.tar"), zero, entry("b", "a.tar"), zero)
-
-    assert repo.bump("--check") == 3
-
-    out, error = said()
-    assert "error[source-missing] a: the source cannot be read" in error
-    assert "b: newer: " in out
-
-
 # Claims alone.
 
 
@@ -899,17 +615,6 @@ def test_a_stated_size_that_is_not_the_files_is_a_contradiction() -> None:
 
     with pytest.raises(IntegrityError, match="size    expected 5, obtained 6"):
         check_against_remote(RemoteMetadata("h", size=5), Locked(sha256="0" * 64, size=6), bundle)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no FIFO")
-@pytest.mark.timeout(30)
-def test_a_source_that_would_wait_for_its_writer_is_refused(repo: Repo, said: Said) -> None:
-    os.mkfifo(repo.root / "fifo.tar")
-    repo.write(entry("a", "fifo.tar"))
-
-    assert repo.bump() == 3
-
-    assert "error[source-missing]" in said()[1]
 
 
 @pytest.mark.network

@@ -46,6 +46,13 @@ def test_claimed_operators_are_right(tmp_path: Path) -> None:
     assert len(claimed) > 150
 
 
+def test_checkpoints_and_an_exported_model_are_right(tmp_path: Path) -> None:
+    cases = run_port(tmp_path, "serialize-parity-v1")
+    assert {name: case["verdict"] for name, case in cases.items()} == dict.fromkeys(
+        ("pth", "safetensors", "gguf", "onnx"), "pass"
+    )
+
+
 def test_written_files_are_right(tmp_path: Path) -> None:
     cases = run_port(tmp_path, "writer-parity-v1")
     assert {case["outcome"] for case in cases.values()} == {"right"}
