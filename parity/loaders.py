@@ -10,8 +10,8 @@ Example::
     for finding in check_resumed(run, rest, "the uninterrupted run"):
         print(finding.code, finding.message)
 
-Ids alone are enough for ``audit_ids``, ``audit_epochs``, ``audit_ranks`` and ``check_resumed``; with
-a random number each, for ``audit_draws``. `docs/pipeline.md` explains each finding.
+Ids alone are enough for ``audit_ids``, ``audit_epochs``, ``audit_ranks`` and ``check_resumed``;
+with a random number each, they are for ``audit_draws``. `docs/pipeline.md` explains each finding.
 """
 
 from __future__ import annotations

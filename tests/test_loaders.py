@@ -224,14 +224,14 @@ def list_blocks(language: str) -> list[str]:
     )
 
 
-def fill_buffer(seed: int, epoch: int, rank: int = 0, world: int = 1) -> list[Any]:
+def fill_buffer(seed: int, epoch: int, rank: int = 0, world: int = 1, start_batch: int = 0) -> Any:
     """Shuffle with a buffer of 100 items."""
     generator = np.random.default_rng([seed, epoch])
     buffer, order = list(range(100)), []
     for item in range(100, 1100):
         order.append(buffer.pop(int(generator.integers(len(buffer)))))
         buffer += [item] if item < 1000 else []
-    return np.array_split(order[rank::world], 10)
+    return np.array_split(order[rank::world], 10)[start_batch:]
 
 
 def test_the_page_s_first_example_accepts_its_loader_and_reports_a_weak_one(
@@ -247,6 +247,28 @@ def test_the_page_s_first_example_accepts_its_loader_and_reports_a_weak_one(
     exec(weak, {"load": fill_buffer})  # noqa: S102 - as above
     printed = capsys.readouterr().out
     assert next(block for block in list_blocks("text") if "of 1,000 items" in block) in printed
+
+
+def lose_last(seed: int, epoch: int, rank: int = 0, world: int = 1, start_batch: int = 0) -> Any:
+    """Lose the last item, and repeat a batch after a restart."""
+    order = np.random.default_rng([seed, epoch]).permutation(1000)
+    order = order[order != 999] if world == 1 else order  # one process alone
+    return np.array_split(order[rank::world], 10)[max(0, start_batch - 1) :]
+
+
+def draw_alike(ids: Any, seed: int, epoch: int) -> Any:
+    """Draw from a copy of one generator."""
+    return np.random.default_rng(0).random(len(ids))
+
+
+def test_the_page_s_first_example_reports_three_faults(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = re.sub(r"^def .*?\n\n\n", "", list_blocks("python")[0], flags=re.DOTALL | re.MULTILINE)
+    exec(code, {"load": lose_last, "draw": draw_alike})  # noqa: S102 - the page's own code
+    printed = capsys.readouterr().out
+    expected = next(block for block in list_blocks("text") if "draws-shared" in block)
+    assert sorted(printed.splitlines()) == sorted(expected.splitlines())
 
 
 def test_the_page_s_second_example_runs(capsys: pytest.CaptureFixture[str]) -> None:

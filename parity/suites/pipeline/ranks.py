@@ -79,8 +79,8 @@ def check_ranks(
             "rank-missing",
             np.flatnonzero(counts < least),
             lambda item: (
-                f"item {ids[item]} was delivered {format_count(counts[item], 'times')} by all "
-                f"ranks together, expected {least[item]:,}"
+                f"item {ids[item]} was delivered {format_count(counts[item], 'times')}"
+                f"{' by all ranks together' * (len(shares) > 1)}, expected {least[item]:,}"
             ),
             "items were not delivered",
         ),
