@@ -17,10 +17,11 @@ from typing import NamedTuple
 from parity.diagnose import name_no_alternatives
 from parity.errors import ConfigError, Problem, ReferenceSuspectError
 from parity.lab import zoo
+from parity.lab.fuzz.agreement import READERS
 from parity.lab.fuzz.draw import draw_mutants
 from parity.lab.fuzz.mutant import Base, Mutant
 from parity.lab.fuzz.shrink import shrink_all
-from parity.lab.fuzz.trial import ENDS, READERS, Lab, Trial
+from parity.lab.fuzz.trial import ENDS, Lab, Trial
 from parity.lab.fuzz.views import make_base
 from parity.port.dump_folder import open_temporary_folder
 from parity.suites.base import Case

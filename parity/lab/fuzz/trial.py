@@ -8,62 +8,35 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any
 
 from parity.bundle.tolerances import tighten
 from parity.errors import DumpError, Problem, ReferenceSuspectError
 from parity.lab import readers
+from parity.lab.fuzz.agreement import DUMP, READERS, REFERENCE, Agreement, agree
 from parity.lab.fuzz.mutant import Mutant
 from parity.lab.libraries import find_version
 from parity.port import output
 from parity.port.run import DumpResult
 from parity.results import CaseResult
 from parity.suites.base import Case
-from parity.tensors import FormatError
-from parity.tensors.compare import compare
 from parity.tensors.folder import list_tensors
-from parity.tensors.safetensors import locate_tensors
-from parity.tensors.stored import StoredTensor
 from parity.text import sanitize_message, truncate
 from parity.verify import execute
 from parity.verify.evaluate import CaseEvaluator
 from parity.verify.execute import RunContext
 from parity.verify.prepare import PreparedBundle, build_options, read_cases
 
-#: The readers of each format; torch without `weights_only` would run what a pickle names.
-READERS = {
-    "pth": ("torch", "parity"),
-    "safetensors": ("safetensors", "parity"),
-    "gguf": ("gguf-py", "parity"),
-}
-#: How the rejection of a reader begins that does not read this form of the format.
-_ABSTAINS = "FormatError: not-verified"
-#: Beginnings of rejections that say nothing of the file: torch's `weights_only` knows few opcodes
-#: and globals, and gguf-py no version 1 and no empty tensor of blocks.
-_OWN_LIMITS = (
-    "UnpicklingError: ",
-    "ValueError: Sorry, file appears to be version 1 ",
-    "ValueError: cannot reshape array of size 0 into shape ",
-)
 #: Words that are findings whatever the readers do.
 ENDS = ("crashed", "panicked", "out-of-memory", "hung")
-#: Rounding of decoders, which may multiply in another order: relative to an element, and to the
-#: largest one, from which an offset may have been subtracted.
-_RTOL, _ATOL = 4e-6, 1e-6
-_REFERENCE = "reference.safetensors"
 _WORDS = 5  # Of a rejection: bytes of the file may follow them
 _CONTROL = "control"
 _CODE = re.compile(r"\[([a-z-]+)\]")
 _REGISTRY = re.compile(r".*/(?:registry/src|checkouts)/[^/]+/")
-
-Agreement = Literal["loaded", "rejected", "undecided"]
 
 
 @dataclass(frozen=True)
@@ -168,7 +141,7 @@ class Lab:
             }
             results = {key: call.result() for key, call in calls.items()}
         return {
-            mutant.id: _agree(
+            mutant.id: agree(
                 {name: results[mutant.base.group, name] for name in READERS[mutant.base.group]},
                 mutant,
                 tree,
@@ -216,7 +189,7 @@ class Lab:
         }
         if agreement == "loaded":
             rule = f"{names} loads it"
-            description |= {"expect": "either", "reference": _REFERENCE, **tolerance}
+            description |= {"expect": "either", "reference": REFERENCE, **tolerance}
         elif agreement == "rejected":
             rule = f"{names} rejects it: {reason}"
         else:
@@ -275,64 +248,5 @@ def _make_reader_error(reader: str, what: str) -> ReferenceSuspectError:
 
 
 def _read_dump(folder: Path) -> bytes | None:
-    path = folder / "dump.safetensors"
+    path = folder / DUMP
     return path.read_bytes() if path.is_file() else None
-
-
-def _agree(
-    by_reader: Mapping[str, Mapping[str, readers.ReaderResult]],
-    mutant: Mutant,
-    tree: Path,
-    out: Path,
-) -> tuple[Agreement, str, dict[str, Any]]:
-    """Return whether all readers load a mutant alike, or all reject it, and why."""
-    results = {name: found[mutant.id] for name, found in by_reader.items()}
-    voting = {name: one for name, one in results.items() if not one.reason.startswith(_ABSTAINS)}
-    results = voting or results
-    texts = [f"{one.outcome} {one.reason}".strip() for one in results.values()]
-    if all(one.outcome == "refused" for one in results.values()):
-        is_own = not voting or any(one.reason.startswith(_OWN_LIMITS) for one in results.values())
-        reasons = ", ".join(one.reason for one in results.values())
-        return ("undecided" if is_own else "rejected"), reasons, {}
-    first, *others = (
-        out / mutant.base.group / name / mutant.id / "dump.safetensors" for name in results
-    )
-    is_loaded = all(one == readers.ReaderResult("loaded") for one in results.values())
-    if not is_loaded or not first.is_file():
-        return "undecided", ", ".join(texts), {}
-    try:
-        tensors = locate_tensors(first)
-        tolerance = _choose_tolerance(mutant.base.group, tensors.values())
-        is_equal = all(_has_equal(tensors, locate_tensors(other), tolerance) for other in others)
-    except FormatError as error:
-        return "undecided", error.message, {}
-    if not is_equal:
-        return "undecided", f"loaded by {' and '.join(results)} with other tensors", {}
-    if not tensors:
-        return "undecided", "loaded without a tensor", {}
-    shutil.copyfile(first, tree / mutant.id / _REFERENCE)
-    return "loaded", "", tolerance
-
-
-def _has_equal(
-    one: Mapping[str, StoredTensor], other: Mapping[str, StoredTensor], tolerance: Mapping[str, Any]
-) -> bool:
-    """Return whether two readers found the same tensors."""
-    bounds = tolerance.get("tolerance", {"exact": 1.0})
-    return one.keys() == other.keys() and all(
-        (tensor.dtype, tensor.shape) == (other[name].dtype, other[name].shape)
-        and not compare(tensor, other[name], bounds, payloads=not tolerance).bad
-        for name, tensor in one.items()
-    )
-
-
-def _choose_tolerance(group: str, tensors: Any) -> dict[str, Any]:
-    """Return what decoded blocks are compared with; all else must be exact."""
-    if group != "gguf":
-        return {}
-    largest = 0.0
-    for tensor in tensors:
-        if tensor.dtype.name == "F32" and tensor.count:
-            values = np.abs(tensor.read_array().view("<f4"))
-            largest = max(largest, float(np.max(values, where=np.isfinite(values), initial=0)))
-    return {"tolerance": {"atol": _ATOL * largest, "rtol": _RTOL}}

@@ -13,7 +13,7 @@ import pytest
 
 from parity.errors import ConfigError, ReferenceSuspectError
 from parity.lab import readers
-from parity.lab.fuzz import campaign, trial
+from parity.lab.fuzz import agreement, campaign, trial
 from parity.lab.fuzz.campaign import Budget, FuzzResult
 from parity.lab.fuzz.mutant import Base
 from parity.lab.fuzz.trial import Trial
@@ -252,7 +252,7 @@ def test_agreement_of_readers(name: str, tmp_path: Path) -> None:
             arrays = name_dtypes({"w": W * kind})
             (folder / "dump.safetensors").write_bytes(encode_safetensors(arrays))
     by_reader = {f"r{number}": {"m1": one} for number, one in enumerate(results)}
-    assert trial._agree(by_reader, mutant, tmp_path, tmp_path)[0] == expected
+    assert agreement.agree(by_reader, mutant, tmp_path, tmp_path)[0] == expected
 
 
 def test_a_file_without_a_tensor_is_undecided(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_a_file_without_a_tensor_is_undecided(tmp_path: Path) -> None:
     folder = tmp_path / "safetensors" / "r" / "m1"
     folder.mkdir(parents=True)
     (folder / "dump.safetensors").write_bytes(encode_safetensors({}))
-    found = trial._agree({"r": {"m1": LOADED}}, mutant, tmp_path, tmp_path)
+    found = agreement.agree({"r": {"m1": LOADED}}, mutant, tmp_path, tmp_path)
     assert found[0] == "undecided"
 
 
@@ -305,8 +305,8 @@ def test_decoded_blocks_may_be_rounded_and_all_else_is_exact(tmp_path: Path) -> 
     arrays = {"w": np.array([np.inf, np.nan, 2], "<f4"), "v": W * -100}
     path.write_bytes(encode_safetensors(name_dtypes(arrays)))
     tensors = trial.list_tensors(path).tensors.values()
-    assert trial._choose_tolerance("pth", tensors) == {}
-    tolerance = trial._choose_tolerance("gguf", tensors)["tolerance"]
+    assert agreement._choose_tolerance("pth", tensors) == {}
+    tolerance = agreement._choose_tolerance("gguf", tensors)["tolerance"]
     assert tolerance == {"atol": pytest.approx(350e-6), "rtol": 4e-6}
 
 
