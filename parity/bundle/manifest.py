@@ -18,6 +18,7 @@ from parity.bundle.document import read_manifest_file
 from parity.bundle.layout import Expectation, list_parts
 from parity.bundle.manifest_outputs import add_outputs
 from parity.bundle.manifest_reader import COMPARISON, Item, is_present
+from parity.bundle.samples import read_samples
 from parity.bundle.stages import read_stages
 from parity.bundle.tensor_case import TensorCase
 from parity.bundle.tensor_rules import EXACT, Rule, Rules
@@ -35,7 +36,7 @@ _KEYS = (*_TEXTS, *_PATHS, "expect", "bounds", "inputs", "names")
 _DEFAULTS = (*COMPARISON, "dtypes", "tensors", "words")
 _KEYS_2 = (
     *(key for key in _KEYS if key != "bounds"),
-    *("folder", *_DEFAULTS, "metadata", "json", "text", "writes", "stages", "outputs"),
+    *("folder", *_DEFAULTS, "metadata", "json", "text", "writes", "stages", "outputs", "samples"),
 )
 
 
@@ -168,6 +169,7 @@ class _CaseReader:
             layout=layout,
             inputs=_read_inputs(item.enter("inputs", []), folder),
             names=item.enter("names", []).read_texts(),
+            samples=read_samples(item.enter("samples", {}), folder),
             **texts,
             **comparison,
             **_read_stages(item),

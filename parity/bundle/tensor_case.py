@@ -8,6 +8,7 @@ from pathlib import Path
 
 from parity.bundle.layout import Expectation
 from parity.bundle.manifest_outputs import JsonRule
+from parity.bundle.samples import Sample
 from parity.bundle.stages import Stage
 from parity.bundle.tensor_rules import EXACT, Check, Rules
 
@@ -48,6 +49,8 @@ class TensorCase:
     #: among ``outputs``
     stages: tuple[Stage, ...] = ()
     outputs: tuple[str, ...] = ()
+    #: Tensors of which the reference has these elements alone, by name
+    samples: Mapping[str, Sample] = field(default_factory=dict)
     is_transposed: bool = False  # The port's dump has the dimensions of its reference in reverse
 
     def find_document(self, source: str) -> Path:

@@ -15,7 +15,10 @@ from parity.verify.options import declare, declare_flag, declare_list, parse_siz
 _KIND_OPTIONS = {
     "serialize": {"size", "upstream_only", "pth", "gguf"},
     "tensors": {"folder", "more", "name"},
-    "trace": {"model", "name", "level", "train", "seed", "stages", "max_size", "keep_parameters"},
+    "trace": {
+        *("model", "name", "level", "train", "seed", "stages"),
+        *("sample", "max_size", "keep_parameters"),
+    },
 }
 
 
@@ -59,6 +62,11 @@ class PinOptions:
     seed: int | None = declare("--seed S", "trace only: of the parameters and inputs (0)", None)
     stages: Sequence[str] = declare_list(
         "--stages GLOB", "trace only: store only the stages that match, and the outputs"
+    )
+    sample: int | None = declare(
+        "--sample COUNT",
+        "trace only: store so many elements of each larger output, gradient and state (all)",
+        None,
     )
     max_size: int | None = declare(
         "--max-size S",

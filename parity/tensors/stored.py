@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from io import FileIO
 from math import prod
 from pathlib import Path
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 
 from parity.tensors import FormatError
 from parity.tensors.dtypes import F32, DType
+
+_MAX_RUN = 2**16  # Elements that are read to take some of them
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class StoredTensor:
     data: bytes | None = field(default=None, repr=False, compare=False)
     #: Makes the elements of a range of flat indices, where they are not in the file as they are
     fetch: Callable[[int, int], Any] | None = field(default=None, repr=False, compare=False)
+    #: The tensor of which this one is a sample
+    whole: StoredTensor | None = field(default=None, repr=False, compare=False)
 
     @property
     def count(self) -> int:
@@ -50,6 +55,11 @@ class StoredTensor:
             flat = np.empty(self.count, self.dtype.storage)
             reader.read(0, flat)
         return flat.reshape(self.shape)
+
+    def take(self, indices: NDArray[np.int64]) -> StoredTensor:
+        """Return the elements at ascending flat indices, which are read when they are used."""
+        fetch = partial(_fetch_elements, self, indices)
+        return replace(self, shape=indices.shape, data=None, fetch=fetch, whole=self)
 
     def open(self) -> TensorReader:
         """Open the file to read elements; closed by ``with``.
@@ -105,6 +115,22 @@ class TensorReader:
             if not count:
                 raise FormatError("truncated", "became shorter while it was read")
             view = view[count:]
+
+
+def _fetch_elements(
+    tensor: StoredTensor, indices: NDArray[np.int64], start: int, stop: int
+) -> NDArray[Any]:
+    """Return the elements at ``indices[start:stop]``; neighbours are read together."""
+    chosen = indices[start:stop]
+    found, at = np.empty(len(chosen), tensor.dtype.storage), 0
+    with tensor.open() as reader:
+        while at < len(chosen):
+            first = int(chosen[at])
+            end = int(np.searchsorted(chosen, first + _MAX_RUN))
+            run = np.empty(int(chosen[end - 1]) - first + 1, tensor.dtype.storage)
+            reader.read(first, run)
+            found[at:end], at = run[chosen[at:end] - first], end
+    return found
 
 
 def make_constant(like: StoredTensor, value: complex) -> StoredTensor:

@@ -72,6 +72,8 @@ class Trace:
 
     def _find_own_cause(self, name: str, obtained: Array) -> StageCause:
         stage, expected = self.stages[name], self.expected(name)
+        if expected is None:
+            raise TraceError("its reference is a sample, and the rest of it cannot be computed")
         by_port = Values(self, (self.obtained, self.expected)).collect(stage)
         by_reference = Values(self, (self.expected,)).collect(stage)
         return find_stage_cause(

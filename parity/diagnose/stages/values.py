@@ -6,7 +6,7 @@ A stage that only moves elements, or that nobody dumped, is computed from what f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from parity.diagnose.stages.operators import ERRORS, compute, find_operator
 
 if TYPE_CHECKING:
+    from parity.bundle.samples import Sample
     from parity.bundle.stages import Stage
     from parity.diagnose.stages.trace import Trace
 
@@ -23,6 +24,7 @@ Reader = Callable[[str], Any]  # Returns the array of a name, None where there i
 GRADIENT = "gradient"
 #: Elements that take as long as a call.
 _CALL = 2**13
+_MAX_COMPLETED = 32  # Completed references that are kept
 
 
 class TraceError(Exception):
@@ -109,3 +111,46 @@ class Values:
         except (*ERRORS, RecursionError) as error:
             message = f"{name} ({stage.kind}) feeds it and cannot be computed: {error}"
             raise TraceError(message) from None
+
+
+@dataclass
+class Completer:
+    """Reads references; one that is a sample is computed from what feeds it, but for the sample."""
+
+    read: Reader
+    samples: Mapping[str, Sample]
+    shape: Callable[[str], tuple[int, ...] | None]  # Of what can be read
+    trace: Trace | None = None
+    _completed: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, name: str) -> Any:
+        """Return the whole array of a name, None where it is not there or cannot be computed."""
+        stages: Mapping[str, Stage] = self.trace.stages if self.trace else {}
+        if self.trace is None or name not in self.samples or name not in stages:
+            return self.read(name)
+        needed, waiting = set[str](), [name]
+        while waiting:
+            one = waiting.pop()
+            if one in needed or one in self._completed or one not in stages:
+                continue
+            if one in self.samples or self.shape(one) is None:
+                needed.add(one)
+                waiting += stages[one].sources
+        # In the order of execution, so that no call waits for a long chain of others.
+        for one in (each for each in stages if each in needed and each in self.samples):
+            while len(self._completed) >= _MAX_COMPLETED:
+                del self._completed[next(iter(self._completed))]
+            self._completed[one] = self._complete(one, self.trace)
+        return self._completed[name]
+
+    def _complete(self, name: str, trace: Trace) -> Any:
+        sample, values = self.samples[name], self.read(name)
+        try:
+            whole = np.asarray(Values(trace, (self,)).compute(name))
+        except TraceError:
+            return None
+        if values is None or whole.shape != sample.shape:
+            return None
+        whole = whole.astype(values.dtype).reshape(-1)
+        whole[sample.indices] = values
+        return whole.reshape(sample.shape)

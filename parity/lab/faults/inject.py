@@ -13,6 +13,7 @@ import numpy as np
 from parity import checkpoints
 from parity.bundle.layout import LoaderCase, PipelineCase, find_batch_files
 from parity.bundle.tensor_rules import Rule, resolve_rules
+from parity.lab.array_files import encode_file
 from parity.lab.faults import (
     Fault,
     measure_faults,
@@ -29,6 +30,7 @@ from parity.lab.faults.loader_runs import (
     OrderKey,
     make_faulty_runs,
 )
+from parity.lab.faults.sample_faults import complete_samples, list_sample_faults
 from parity.lab.faults.scale_faults import list_scale_faults, write_statements
 from parity.lab.reference_pipeline import build_pipeline
 from parity.lab.writers import write_right
@@ -84,15 +86,22 @@ def write_tensors_dump(case: Case, folder: Path) -> list[Fault] | None:
         return list(written_faults.list_written_faults(detail, write_right(detail, folder)))
     references = read_references(detail)
     root = detail.reference if detail.reference.is_dir() else detail.reference.parent
-    _copy_files({stored.path for stored in references.values()}, root, folder)
+    if detail.samples:
+        (folder / "whole.safetensors").write_bytes(
+            encode_file("whole.safetensors", complete_samples(detail, references))
+        )
+    else:
+        _copy_files({stored.path for stored in references.values()}, root, folder)
     for name, target in detail.rules.find_likes().items():
         path = folder / f"{name}.npy"
         path.parent.mkdir(parents=True, exist_ok=True)
         np.save(path, references[target].read_array(), allow_pickle=False)
     rules, _, _ = resolve_rules(detail.rules, references, case.id)
-    tensors = list_tensors(folder, detail.layout).tensors
+    tensors = list_tensors(folder, {} if detail.samples else detail.layout).tensors
+    sampled = list(list_sample_faults(detail, tensors, folder))
     if detail.stages:
-        return list(stage_faults.list_stage_faults(detail, references, rules))
+        return [*sampled, *stage_faults.list_stage_faults(detail, references, rules)]
+    tensors = {name: one for name, one in tensors.items() if name not in detail.samples}
     by_element = {one for one, rule in rules.items() if _is_compared_by_element(rule)}
     # What is compared with another tensor is wrong by itself: both wrong alike are equal.
     groups = {"": by_element & tensors.keys(), ":like": tensors.keys() - rules.keys()}
@@ -103,7 +112,7 @@ def write_tensors_dump(case: Case, folder: Path) -> list[Fault] | None:
         for fault in _list_faults(case, {one: tensors[one] for one in sorted(names)}, folder)
     ]
     faults += measure_faults.list_measure_faults(rules, tensors, folder)
-    return [*faults, *list_document_faults(detail)]
+    return [*faults, *sampled, *list_document_faults(detail)]
 
 
 def _is_compared_by_element(rule: Rule) -> bool:

@@ -23,6 +23,7 @@ from parity.lab.array_files import encode_file
 from parity.lab.faults import Fault, InjectionResult
 from parity.lab.zoo.case import ExpectedTensor
 from parity.suites.tensors.stage_causes import make_trace
+from parity.tensors.folder import list_tensors
 from parity.tensors.stored import StoredTensor
 
 Arrays = dict[str, Any]
@@ -97,7 +98,10 @@ def list_planted(
         return
     values = Values(trace, (trace.expected,))
     if right is None:
-        right = fit_type(values.compute(stage.name), np.zeros(0, np.float32))
+        with suppress(TraceError):
+            right = fit_type(values.compute(stage.name), np.zeros(0, np.float32))
+        if right is None:
+            return
     for code, text, wrong in list_ways(stage.kind, values.collect(stage)):
         if code not in _GENERAL or trace.expected(stage.name) is not None:
             with np.errstate(all="ignore"):
@@ -155,10 +159,14 @@ def _inject(trace: Trace, one: _Planted, narrow: Collection[str], folder: Path) 
     """Write a dump whose stage goes the wrong way."""
     if not one.stage or one.size == 0:
         return InjectionResult(unchanged=(one.stage or "no stage",), needs=one.needs)
+    values = recompute(trace, {one.stage: one.values})
+    for name, right in list_tensors(folder).tensors.items():
+        if name not in values:  # A sample that cannot be completed
+            content = right.read_array().tobytes()
+            values[name] = ExpectedTensor(right.dtype.name, right.shape, content)
     for path in [*folder.rglob("*")]:
         if path.is_file():
             path.unlink()
-    values = recompute(trace, {one.stage: one.values})
     for name in narrow:
         codes = encode_bf16(values[name])
         values[name] = ExpectedTensor("BF16", codes.shape, codes.tobytes())

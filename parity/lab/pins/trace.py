@@ -17,6 +17,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from parity.bundle.samples import MAX_SAMPLE
 from parity.errors import ConfigError, Problem
 from parity.known_failures import match_glob
 from parity.lab.bundle_writer import BundleWriter
@@ -31,6 +32,7 @@ from parity.lab.pins.trace_stage import (
     jitter,
     measure_drift,
     state_tolerance,
+    take_samples,
 )
 from parity.lab.pins.trace_training import trace_training
 
@@ -61,6 +63,7 @@ def pin(
     train: int = 0,
     seed: int = 0,
     stages: Sequence[str] = (),
+    sample: int = 0,
     max_size: int = MAX_SIZE,
     keep_parameters: bool = False,
     report: Callable[[str], None] = lambda _: None,
@@ -79,6 +82,7 @@ def pin(
         train: Steps of training to trace besides the forward pass.
         seed: Of PCG64, which draws the parameters and the float inputs.
         stages: Globs of stages whose outputs are stored, besides the model's own; all if empty.
+        sample: Elements that a larger output, gradient or state is stored by; 0 stores all.
         max_size: Bytes that all files of the bundle may have.
         keep_parameters: Parameters stay as the function made them, such as trained ones.
         report: Gets the wrong ways that the trace does not show, in lines.
@@ -88,6 +92,8 @@ def pin(
             trace is too large; ``trace``: neither export nor hooks can trace the model, or what it
             computes has NaN or overflows.
     """
+    if not 0 <= sample <= MAX_SAMPLE:
+        _fail(f"--sample {sample}", f"it must be a number of elements, at most {MAX_SAMPLE:,}")
     models = [load_model(one) for one in model]
     if len({each for each, _ in models}) < len(models):
         _fail("--model", "two functions have one name")
@@ -97,10 +103,11 @@ def pin(
         case, train_case = ("forward", "train") if len(models) == 1 else (each, f"{each}-train")
         prepare_parameters(traced, seed, keep=keep_parameters)
         notes[case] = add_forward(
-            writer, traced, case, level=level, globs=stages, max_size=max_size
+            writer, traced, case, level=level, globs=stages, sample=sample, max_size=max_size
         )
         if train and (len(models) == 1 or traced.loss is not None):
-            trace_training(writer, traced, train_case, folder=case, steps=train, max_size=max_size)
+            limits = {"sample": sample, "max_size": max_size}
+            trace_training(writer, traced, train_case, folder=case, steps=train, **limits)
     writer.manifest["defaults"] = {"tolerance": {"atol": 1e-5, "rtol": 1e-4}}
     note = notes[case] if len(models) == 1 else notes
     writer.add_file("provenance.json", describe_provenance(level, seed, note))
@@ -183,6 +190,7 @@ def add_forward(
     *,
     level: str,
     globs: Sequence[str],
+    sample: int,
     max_size: int,
 ) -> str:
     """Add the case of a forward pass; returns what a reader should know of how it was traced."""
@@ -195,9 +203,11 @@ def add_forward(
     state = {name: value.numpy() for name, value in traced.model.state_dict().items()}
     inputs = {name: value.numpy() for name, value in traced.inputs.items()}
     writer.add_file(f"{case}/model.safetensors", state)
+    values = {stage.name: stage.value for stage in kept if stage.value is not None}
+    values, samples = take_samples(writer, case, values, sample)
     writer.add_case(
         case,
-        {stage.name: stage.value for stage in kept if stage.value is not None},
+        values,
         {**inputs, **more},
         checkpoint="model.safetensors",
         outputs=outputs,
@@ -207,6 +217,7 @@ def add_forward(
             for stage in kept
             if stage.value is not None
         },
+        **samples,
     )
     check_size(writer, f"{case}, {len(kept)} stages", max_size)
     return note

@@ -87,9 +87,30 @@ def check_size(writer: BundleWriter, case: str, max_size: int) -> None:
     if size > max_size:
         message = (
             f"--max-size: with {case}, the files of the bundle have {size:,} bytes, more than "
-            f"--max-size {max_size:,}; store fewer stages with --stages GLOB, or fewer steps"
+            f"--max-size {max_size:,}; store fewer stages with --stages GLOB, or fewer steps, or "
+            "samples of large tensors with --sample COUNT"
         )
         raise ConfigError(Problem("usage", message))
+
+
+def take_samples(
+    writer: BundleWriter, folder: str, arrays: Mapping[str, Array], size: int
+) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Replace arrays of more than ``size`` elements by as many of them; 0 replaces none.
+
+    Returns the arrays, and the key ``samples`` of the case, whose files of indices are added.
+    Arrays of one size have the same indices, drawn from PCG64.
+    """
+    taken, samples = dict(arrays), {}
+    for name, array in arrays.items():
+        if 0 < size < array.size:
+            rng = np.random.Generator(np.random.PCG64(array.size))
+            indices = np.sort(rng.choice(array.size, size, replace=False, shuffle=False))
+            path = f"samples/{array.size}.npy"
+            writer.add_file(f"{folder}/{path}", indices.astype(np.int64))
+            samples[name] = {"shape": [*array.shape], "indices": path}
+            taken[name] = array.reshape(-1)[indices]
+    return taken, {"samples": samples} if samples else {}
 
 
 def check_numbers(name: str, value: Array, *differences: float, may_be_nan: bool = False) -> None:

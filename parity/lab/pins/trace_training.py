@@ -17,6 +17,7 @@ from parity.lab.pins.trace_stage import (
     jitter,
     measure_drift,
     state_tolerance,
+    take_samples,
 )
 
 if TYPE_CHECKING:
@@ -36,11 +37,12 @@ _STATES = ("momentum_buffer", "exp_avg", "exp_avg_sq")  # The optimizer's own ar
 
 
 def trace_training(
-    writer: BundleWriter, traced: Traced, case: str, *, folder: str, steps: int, max_size: int
+    writer: BundleWriter, traced: Traced, case: str, *, folder: str, steps: int, **limits: int
 ) -> None:
     """Add a case of training for each optimizer, with its name behind if there are several.
 
-    It has the inputs and parameters of the forward pass, whose ``folder`` gets its reference.
+    It has the inputs and parameters of the forward pass, whose ``folder`` gets its reference;
+    ``limits`` are ``sample`` and ``max_size`` of ``pin``.
 
     The tensors are ``loss`` [steps], and for each step k from 1 on ``step_k/grad/NAME``,
     ``step_k/exp_avg/NAME`` and so on, and the parameter after the step, ``step_k/NAME``.
@@ -59,12 +61,19 @@ def trace_training(
             f"{case}-{suffix}".rstrip("-"),
             folder=folder,
             steps=steps,
-            max_size=max_size,
+            **limits,
         )
 
 
 def _add_training(
-    writer: BundleWriter, traced: Traced, case: str, *, folder: str, steps: int, max_size: int
+    writer: BundleWriter,
+    traced: Traced,
+    case: str,
+    *,
+    folder: str,
+    steps: int,
+    sample: int,
+    max_size: int,
 ) -> None:
     torch = import_library("torch")
     single, kind, settings = _train(traced, steps, torch.float32)
@@ -73,9 +82,10 @@ def _add_training(
     other, _, _ = _train(replace(traced, model=moved, inputs=given), steps, torch.float32)
     names = [name for name, _ in traced.model.named_parameters()]
     last = [f"step_{steps}/{name}" for name in names]
+    values, samples = take_samples(writer, folder, single, sample)
     writer.add_case(
         case,
-        single,
+        values,
         {name: value.numpy() for name, value in traced.inputs.items()},
         folder=folder,
         reference=f"{case}.safetensors",
@@ -84,6 +94,7 @@ def _add_training(
         stages=list_stages(names, steps, kind, settings),
         tensors=state_rules(single, double, other),
         words={"steps": steps, "optimizer": kind, **{f"{k}": str(v) for k, v in settings.items()}},
+        **samples,
     )
     check_size(writer, f"{case}, {steps} steps", max_size)
 

@@ -12,6 +12,7 @@ from parity.diagnose.stages.find import StageCause
 from parity.lab.views.base import TensorView, view_tensor
 from parity.suites.base import Case, Dump
 from parity.suites.tensors.rules import apply_rules, read_references
+from parity.suites.tensors.samples import take_samples
 from parity.suites.tensors.stage_causes import format_cause, make_cause_finder
 from parity.suites.tensors.stages import StageResults
 from parity.suites.tensors.written import read_dump
@@ -21,8 +22,8 @@ from parity.text import align_columns
 
 def view(case: Case, dump: Dump, tensor: str) -> TensorView:
     """Lay a tensor of the dump beside its reference, under its own tolerance."""
-    detail, references = case.detail, read_references(case.detail)
-    dumped = read_dump(detail, dump.folder)
+    detail, dumped = case.detail, read_dump(case.detail, dump.folder)
+    references, dumped = take_samples(detail, read_references(detail), dumped)
     found = view_tensor(case, dumped, tensor, references)
     rule = apply_rules(detail, references, dumped).rules.get(tensor)
     if rule is not None and rule.checks:

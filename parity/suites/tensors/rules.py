@@ -48,6 +48,12 @@ def read_references(detail: TensorCase) -> dict[str, StoredTensor]:
     for name in detail.outputs:  # else nothing would have to be produced
         if name not in found.tensors:
             raise make_suspect_error(place, f"has no reference for the output {name!r}")
+    for name, sample in detail.samples.items():
+        shape = found.tensors[name].shape if name in found.tensors else None
+        if shape != sample.indices.shape:
+            obtained = "is missing" if shape is None else f"has the shape {list(shape)}"
+            message = f"{name!r}, a sample of {len(sample.indices):,} elements, {obtained}"
+            raise make_suspect_error(place, message)
     if not detail.is_transposed:
         return found.tensors
     return {name: replace(one, shape=one.shape[::-1]) for name, one in found.tensors.items()}

@@ -82,6 +82,7 @@ def make_trace(
     A stage without a reference is not read from a dump that rounds it to a narrower float.
     """
     from parity.diagnose.stages.trace import Trace
+    from parity.diagnose.stages.values import Completer
 
     floats = [one.dtype.width for one in expected.values() if one.dtype.kind == "float"]
     width = max(floats, default=0)
@@ -90,15 +91,23 @@ def make_trace(
         for name, one in obtained.items()
         if name in expected or one.dtype.kind != "float" or one.dtype.width >= width
     }
+    obtained = {
+        name: one.whole or one
+        for name, one in obtained.items()
+        if name not in detail.samples or not detail.samples[name].is_dumped
+    }
     given = read_given(detail)
     shapes = {name: one.shape for name, one in {**given, **expected, **obtained}.items()}
-    return Trace(
+    shapes |= {name: one.shape for name, one in detail.samples.items()}
+    references = Completer(_make_reader(expected), detail.samples, shapes.get)
+    references.trace = Trace(
         stages={stage.name: stage for stage in detail.stages},
-        expected=_make_reader(expected),
+        expected=references,
         obtained=_make_reader(obtained),
         given=_make_reader(given),
         shape=shapes.get,
     )
+    return references.trace
 
 
 def read_given(detail: TensorCase) -> dict[str, StoredTensor]:

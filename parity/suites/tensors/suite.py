@@ -34,6 +34,7 @@ from parity.suites.tensors.rules import (
     read_references,
     report_unused_defaults,
 )
+from parity.suites.tensors.samples import report_samples, take_samples
 from parity.suites.tensors.stages import judge_stages
 from parity.suites.tensors.written import check_files, read_files
 from parity.tensors.folder import FolderContents
@@ -106,8 +107,8 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         ReferenceSuspectError: A reference cannot be read or is missing.
     """
     detail: TensorCase = case.detail
-    found = read_references(detail)
     contents, files = read_files(detail, dump.folder)
+    found, contents = take_samples(detail, read_references(detail), contents)
     in_files = check_files(detail, dump.folder, files, found) if detail.writes else []
     applied = apply_rules(detail, found, contents)
     found, dumped = dict(applied.tensors), applied.found
@@ -136,6 +137,7 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     outcome = compare_tensors(reference, dumped)
     if detail.stages:
         outcome = judge_stages(detail, outcome, found, dumped.tensors)
+    outcome = replace(outcome, findings=tuple(report_samples(detail, outcome.findings)))
     more = [*applied.findings, *([_report_undumpable(undumpable)] if undumpable else [])]
     found_in_outputs, count, share = documents.compare_outputs(detail, dump, case.requested)
     margins = [one for one in (outcome.margin, share) if one is not None]
@@ -207,7 +209,8 @@ def list_files(case: Case) -> list[Path]:
         path for place in (detail.checkpoint, *detail.inputs) for path in list_files_below(place)
     )
     outputs = [detail.find_document(name) for name in (*detail.documents, *detail.texts)]
-    return [*{tensor.path for tensor in references}, *parts, *inputs, *outputs]
+    samples = {sample.path for sample in detail.samples.values()}
+    return [*{tensor.path for tensor in references}, *parts, *inputs, *outputs, *samples]
 
 
 SUITE = Suite(

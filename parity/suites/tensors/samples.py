@@ -1,0 +1,60 @@
+"""Compare large tensors of a dump by the sample of their elements that the reference has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from parity.bundle.tensor_case import TensorCase
+from parity.results import Finding
+from parity.suites.messages import format_list
+from parity.tensors.folder import FolderContents
+from parity.tensors.stored import StoredTensor
+from parity.text import format_count
+
+
+def take_samples(
+    detail: TensorCase, references: Mapping[str, StoredTensor], dumped: FolderContents
+) -> tuple[dict[str, StoredTensor], FolderContents]:
+    """Return references and a dump with the sampled elements alone of each tensor of ``samples``.
+
+    A dumped tensor that has not the shape which the manifest states is left as it is, and its
+    reference gets that shape, so that the shape is reported.
+    """
+    expected, obtained = dict(references), dict(dumped.tensors)
+    for name, sample in detail.samples.items():
+        if name not in obtained or sample.is_dumped:
+            continue
+        if obtained[name].shape == sample.shape:
+            obtained[name] = obtained[name].take(sample.indices)
+        else:
+            expected[name] = replace(expected[name], shape=sample.shape)
+    return expected, replace(dumped, tensors=obtained)
+
+
+def report_samples(detail: TensorCase, findings: tuple[Finding, ...]) -> list[Finding]:
+    """Add to findings of sampled tensors which element is meant, and report what was compared."""
+    reported = []
+    for finding in findings:
+        sample = detail.samples.get(finding.tensor or "")
+        if sample is not None and finding.index and finding.index[0] < len(sample.indices):
+            whole = np.unravel_index(int(sample.indices[finding.index[0]]), sample.shape)
+            text = f"[{finding.index[0]}] of the sample is {[*map(int, whole)]} of the tensor"
+            finding = replace(finding, details=(*finding.details, text))  # noqa: PLW2901
+        reported.append(finding)
+    texts = [
+        f"{name}: a sample of {len(one.indices):,} of {prod(one.shape):,} elements"
+        for name, one in detail.samples.items()
+    ]
+    if texts:
+        size = sum(len(one.indices) for one in detail.samples.values())
+        count = sum(prod(one.shape) for one in detail.samples.values())
+        message = (
+            f"{format_count(len(texts), 'tensors')} compared by samples, in all {size:,} of "
+            f"{count:,} elements: {format_list(texts)}"
+        )
+        reported.append(Finding(level="notice", code="sampled", message=message))
+    return reported
