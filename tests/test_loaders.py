@@ -256,7 +256,7 @@ def lose_last(seed: int, epoch: int, rank: int = 0, world: int = 1, start_batch:
     return np.array_split(order[rank::world], 10)[max(0, start_batch - 1) :]
 
 
-def draw_alike(ids: Any, seed: int, epoch: int) -> Any:
+def draw_alike(ids: Any, *_key: int) -> Any:
     """Draw from a copy of one generator."""
     return np.random.default_rng(0).random(len(ids))
 
