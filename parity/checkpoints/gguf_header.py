@@ -96,7 +96,7 @@ def read_header(data: bytes) -> Header:
         raise ValueError(f"{tensors:,} tensors; at most {_MAX_COUNT:,} are read")
     values, at = _read_values(data)
     stated = {(one.key, one.kind): one.value for one in values}
-    alignment = max(stated.get(_ALIGNMENT, 32), 1)
+    alignment = stated.get(_ALIGNMENT, 32)
     found = []
     for _ in range(tensors):
         name, at = _read_text(data, at)
@@ -105,7 +105,8 @@ def read_header(data: bytes) -> Header:
         kind, offset = struct.unpack_from("<IQ", data, at + 4 + 8 * count)
         at += 16 + 8 * count
         found.append(TensorInfo(name, kind, dims, offset))
-    start = -(-at // alignment) * alignment
+    step = max(alignment, 1)
+    start = -(-at // step) * step
     infos = [info._replace(start=start + info.start) for info in found]  # counted from the data
     return Header(version, infos, values, alignment, at, start)
 

@@ -43,6 +43,7 @@ _STORAGES = {
     "ComplexDoubleStorage": "C128",
 }
 _V1, _V2, _V3 = (f"torch._utils._rebuild_tensor{suffix}" for suffix in ("", "_v2", "_v3"))
+ARGUMENTS = {_V1: 4, _V2: 6, _V3: 7}  # That each call needs; one more may follow
 #: Calls that wrap a tensor, which is their first argument.
 _WRAPPERS = ("torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter_with_state")
 #: Calls that make a subclass; their first arguments are the inner function, the class, and
@@ -155,7 +156,7 @@ def locate_view(archive: Archive, rebuilt: PickledCall) -> StorageLocation | Non
         One of ``PARSE_ERRORS``: The call has other arguments.
     """
     call, (storage, offset, sizes, strides, *more) = str(rebuilt.function), rebuilt.args
-    if call not in (_V1, _V2, _V3):
+    if call not in ARGUMENTS:
         return None
     _, class_, key, *_ = storage.args
     kind = TORCH_DTYPES[more[2].name].name if call == _V3 else _STORAGES.get(class_.name)

@@ -40,7 +40,7 @@ def read_written(path: Path, form: str) -> WrittenFile:
 
 def _read_npy(path: Path) -> WrittenFile:
     try:
-        tensor = npy.locate_tensor(path)
+        tensor = npy.locate_tensor(path, reads_columns=True)
     except FormatError as error:
         is_unread = error.code == "dtype-unsupported"
         raise FormatError("not-verified" if is_unread else error.code, error.message) from error
@@ -90,16 +90,16 @@ def _read_gguf(path: Path) -> WrittenFile:
     _check_names(info.name for info in header.infos)
     written = WrittenFile(metadata={one.key: _format_value(one) for one in header.values})
     stated = [one.kind for one in header.values if one.key == "general.alignment"]
-    if stated not in ([], ["uint32"]) or header.alignment & (header.alignment - 1):
+    if stated not in ([], ["uint32"]) or header.alignment.bit_count() != 1:
         raise FormatError("bad-header", "general.alignment must be a power of two as uint32")
     spans = []
     for info in header.infos:
         location, block = gguf_header.locate_tensor(path, info), BY_CODE.get(info.type_code)
-        if location is None or block is None:
+        if location is None or block is None or sum(info.dims[:1]) % block.elements:
             written.unread[info.name] = (
                 f"has the type {info.type_code}, which is unknown"
                 if block is None
-                else f"of {list(info.dims)} fills no whole blocks of {block.name}"
+                else f"has rows of {info.dims[0]:,}, no whole blocks of {block.name}"
             )
         elif (info.start - header.start) % header.alignment:
             what = f"no multiple of {header.alignment} (ggml docs/gguf.md, gguf_tensor_info_t)"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import zipfile
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,11 @@ from parity.checkpoints.written_file import WrittenFile, format_error
 from parity.tensors import FormatError
 from parity.tensors.dtypes import DTYPES
 
+_LEGACY = b"\x80\2\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # torch.serialization.MAGIC_NUMBER, pickled
 _END_RECORD = 22  # Bytes of a zip's last record
+_ZIP64_COUNT = 2**16 - 1  # Members, as a zip of 64 bits states them there
+_MAX_PIECES = 2**16  # Of the JSON of a list
+_MAX_VERSION = 10  # kMaxSupportedFileFormatVersion in torch's caffe2/serialize/versions.h
 
 
 def read_pth(path: Path) -> WrittenFile:
@@ -33,8 +39,11 @@ def read_pth(path: Path) -> WrittenFile:
         message = f"is of a form that is not read here: {format_error(error)}"
         raise FormatError("not-verified", message) from error
     except pth_storages.PARSE_ERRORS as error:
-        message = f"is not a zip as torch.save writes it: {format_error(error)}"
-        raise FormatError("bad-header", message) from error
+        with path.open("rb") as file:
+            is_legacy = file.read(len(_LEGACY)) == _LEGACY
+        form = "in the form before torch 1.6" if is_legacy else "not a zip as torch.save writes it"
+        code = "not-verified" if is_legacy else "bad-header"
+        raise FormatError(code, f"is {form}: {format_error(error)}") from error
     used = set()
     for keys, leaf in archive.leaves:
         name = ".".join(keys)
@@ -65,10 +74,14 @@ def _format_plain(leaf: Any) -> str:
         FormatError: ``not-verified``: it is anything else, such as a list of tensors.
     """
     try:
-        return json.dumps(leaf)
-    except (TypeError, ValueError, RecursionError) as error:
+        # A list may be in another many times, and so on.
+        pieces = [*islice(json.JSONEncoder().iterencode(leaf), _MAX_PIECES + 1)]
+    except (TypeError, ValueError, RecursionError):
+        pieces = []
+    if not 0 < len(pieces) <= _MAX_PIECES:
         message = f"has a {type(leaf).__name__} whose content is not read here"
-        raise FormatError("not-verified", message) from error
+        raise FormatError("not-verified", message)
+    return "".join(pieces)
 
 
 def _locate_view(archive: pth_storages.Archive, leaf: PickledCall) -> StorageLocation:
@@ -80,7 +93,11 @@ def _locate_view(archive: pth_storages.Archive, leaf: PickledCall) -> StorageLoc
     location = pth_storages.locate_view(archive, leaf)
     if location is None:
         raise ValueError(f"{leaf.function}, or a view beyond its storage")
-    _, class_, key, _, count, *_ = leaf.args[0].args
+    tag, class_, key, _, count = leaf.args[0].args
+    needed = pth_storages.ARGUMENTS[str(leaf.function)]
+    # What may follow are metadata, such as that a view is negated.
+    if tag != "storage" or len(leaf.args) < needed or any(leaf.args[needed:]):
+        raise ValueError(f"{leaf.function} of other arguments than torch.save writes")
     width = DTYPES[location.type_name].storage.itemsize if class_.name != "UntypedStorage" else 1
     if count * width != location.stop - location.start:
         raise ValueError(f"storage {key} has {location.stop - location.start:,} bytes")
@@ -101,17 +118,28 @@ def _check_archive(path: Path, archive: pth_storages.Archive) -> Iterator[str]:
             raise ValueError("members share bytes, or are beyond the file")
         if (bad := members.testzip()) is not None:
             raise ValueError(f"the checksum of {bad} is wrong")
-        if not names[0].startswith(archive.prefix) or f"{archive.prefix}version" not in names:
-            raise ValueError("the first member's folder has no data.pkl and version")
+        folder = f"{names[0].partition('/')[0]}/"
+        is_one = all(name.startswith(folder) for name in names)
+        if archive.prefix != folder or not is_one or f"{folder}version" not in names:
+            raise ValueError("its members are not in one folder with data.pkl and version")
+        version = members.read(f"{folder}version").strip()
+        if not version.isdigit() or not 1 <= int(version) <= _MAX_VERSION:
+            raise ValueError(f"torch does not read the version {version!r:.40}")
         if f"{archive.prefix}byteorder" not in names:
             yield "the member byteorder is missing (torch.save writes it since 2.1)"
-        with path.open("rb") as file:
-            file.seek(-_END_RECORD, os.SEEK_END)
-            is_last = file.read(4) == b"PK\5\6"
-        if infos[0].header_offset or not is_last:
-            yield "bytes are before or after the archive (PKWARE APPNOTE, 4.3.1)"
+        yield from _check_ends(path, infos)
     if any(start % 64 for name, (start, _) in archive.spans.items() if "/data/" in name):
         doc = "torch's caffe2/serialize/inline_container.h, kFieldAlignment"
         yield f"storages begin at bytes that 64 does not divide ({doc})"
     if archive.pickle[:2] != b"\x80\2":
         yield "its pickle is not of protocol 2 (torch/_weights_only_unpickler.py expects it)"
+
+
+def _check_ends(path: Path, infos: list[zipfile.ZipInfo]) -> Iterator[str]:
+    with path.open("rb") as file:
+        file.seek(-_END_RECORD, os.SEEK_END)
+        mark, count = struct.unpack("<4s6xH10x", file.read())
+    if infos[0].header_offset or mark != b"PK\5\6":
+        yield "bytes are before or after the archive (PKWARE APPNOTE, 4.3.1)"
+    elif count not in (len(infos), _ZIP64_COUNT):
+        raise ValueError(f"its directory has {len(infos):,} members, and says {count:,}")

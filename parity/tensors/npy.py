@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parity.tensors import FormatError
 from parity.tensors.dtypes import NUMPY_DTYPES, DType
+from parity.tensors.private_map import map_file
 from parity.tensors.stored import StoredTensor
 
 MAX_HEADER = 10_000
@@ -21,13 +25,14 @@ _LIMIT = 2**63
 _PRINTABLE_BITS = 256
 
 
-def locate_tensor(path: Path) -> StoredTensor:
+def locate_tensor(path: Path, *, reads_columns: bool = False) -> StoredTensor:
     """Return the tensor of a file; only the header is read.
+
+    One in column-major order is rejected, unless ``reads_columns``.
 
     Raises:
         FormatError: Not a `.npy` file, of a dtype that is not compared (objects are never
-            unpickled), in column-major or big-endian order, or of another length than its
-            header says.
+            unpickled), big-endian, or of another length than its header says.
     """
     try:
         with path.open("rb") as file:
@@ -37,7 +42,8 @@ def locate_tensor(path: Path) -> StoredTensor:
     except OSError as error:
         raise FormatError("unreadable", f"cannot be read: {error.strerror}") from error
     dtype = _find_dtype(code)
-    if fortran and 0 not in shape and sum(length != 1 for length in shape) > 1:
+    is_other = fortran and 0 not in shape and sum(length != 1 for length in shape) > 1
+    if is_other and not reads_columns:
         message = "is in column-major (Fortran) order; write it in row-major order"
         raise FormatError("bad-header", message)
     needed, left = prod(shape) * dtype.storage.itemsize, size - offset
@@ -45,7 +51,13 @@ def locate_tensor(path: Path) -> StoredTensor:
         code_word = "truncated" if needed > left else "trailing-bytes"
         message = f"{dtype.name} {list(shape)} needs {needed:,} bytes of data, has {left:,}"
         raise FormatError(code_word, message)
-    return StoredTensor(path, offset, dtype, shape, path.suffix)
+    found = StoredTensor(path, offset, dtype, shape, path.suffix)
+    return replace(found, fetch=partial(_read_columns, found)) if is_other else found
+
+
+def _read_columns(stored: StoredTensor, start: int, stop: int) -> NDArray[Any]:
+    content = map_file(stored.path)[stored.offset :].view(stored.dtype.storage)
+    return content.reshape(stored.shape, order="F").flat[start:stop]
 
 
 def _read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

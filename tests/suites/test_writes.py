@@ -163,6 +163,23 @@ def test_views_of_one_storage_are_read_as_they_are(tmp_path: Path) -> None:
     )
 
 
+def test_columns_of_an_npy_are_read_as_its_header_says(tmp_path: Path) -> None:
+    """Exactly and with a tolerance, also of a tensor that is read in several chunks."""
+    for number, shape in enumerate(((2, 3), (700, 3, 500))):
+        array = np.arange(np.prod(shape), dtype="<f4").reshape(shape)
+        tensor = ExpectedTensor("F32", shape, array.tobytes())
+        columns = tensor._replace(raw=array.tobytes(order="F"))
+        content = writers.build_npy({"": columns}, fortran_order=True)
+        dump = write_files(tmp_path / f"dump{number}", {"w.npy": content})
+        for rule in ("exact", {"max_abs": 1e-6}):
+            bundle = tmp_path / f"{number}{rule == 'exact'}"
+            case = make_case(bundle, {"w.npy": "npy"}, {"w": tensor}, tolerance=rule)
+            assert list_findings(compare(case, dump)) == []
+    wrong = write_files(tmp_path / "wrong", {"w.npy": writers.build_npy({"": columns})})
+    (finding,) = compare(case, wrong).findings
+    assert (finding.code, finding.tensor) == ("values", "w")
+
+
 def test_only_named_files_are_read(tmp_path: Path) -> None:
     case = make_case(tmp_path / "b", {"w.npy": "npy"}, {"w": TENSORS["w"]})
     right = writers.build_npy({"w": TENSORS["w"]})
@@ -252,6 +269,14 @@ def _make_laughs(path: Path) -> None:
     path.write_bytes(writers.build_zip([*members, ("archive/byteorder", b"little")]))
 
 
+def _make_list_laughs(path: Path) -> None:
+    """Put a list twice into the next one, fifty times over."""
+    pickle = b"\x80\x02}X\1\0\0\0w]q\0"
+    pickle += b"".join(b"](h" + bytes([n, ord("h"), n]) + b"eq" + bytes([n + 1]) for n in range(50))
+    members = [("archive/data.pkl", pickle + b"s."), ("archive/version", b"3\n")]
+    path.write_bytes(writers.build_zip(members))
+
+
 BAD: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "a FIFO": ("o.npy", _make_fifo, "file-missing"),
     "a folder": ("o.gguf", Path.mkdir, "file-missing"),
@@ -260,6 +285,7 @@ BAD: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "256 GB": ("o.gguf", _make_sparse, "bad-header"),
     "64 MB of zeros, compressed": ("o.pth", _make_bomb, "bad-header"),
     "members that overlap": ("o.pth", _make_overlap, "bad-header"),
+    "lists in lists": ("o.pth", _make_list_laughs, "not-verified"),
     "mappings in mappings": ("o.pth", _make_laughs, "not-verified"),
     "a header beyond the file": ("o.safetensors",
         lambda path: path.write_bytes(struct.pack("<Q", 2**40) + b"{}"), "bad-header"),
@@ -270,6 +296,8 @@ BAD: dict[str, tuple[str, Callable[[Path], Any], str]] = {
         lambda path: path.write_bytes(struct.pack("<4sIQQQ", b"GGUF", 3, 0, 1, 2**62)),
         "bad-header"),
     "an HTML page": ("o.npy", lambda path: path.write_bytes(b"<html>" * 9), "bad-header"),
+    "torch's legacy form": ("o.pth", lambda path: path.write_bytes(
+        b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}."), "not-verified"),
     "a pickle": ("o.pth", lambda path: path.write_bytes(b"\x80\x02}."), "bad-header"),
 }  # fmt: skip
 

@@ -25,24 +25,25 @@ Change = Callable[[ExpectedTensor], ExpectedTensor | None]
 def list_written_faults(
     detail: TensorCase, contents: Mapping[str, WrittenContent]
 ) -> Iterator[Fault]:
-    """List the faults of the first file of a case that apply to it."""
-    name, content = next(iter(contents.items()))
-    right = content.build()
-    for kind, row in {**_SHARED, **_FORMS[content.form]}.items():
-        if row.code == "metadata-changed" and not detail.metadata:
-            continue
-        wrong = row.make(content, right)
-        if wrong is not None and wrong != right:
-            change = partial(Path.write_bytes, data=wrong)
-            fault = f"{content.form}:{kind}"
-            yield make_file_fault(fault, row.text, row.code, change, name, warns=row.warns)
-    for kind, text, code, change_file in _FOLDERS:
-        yield make_file_fault(f"{content.form}:{kind}", text, code, change_file, name)
+    """List the faults of the first and of the last file of a case that apply to them."""
+    first, *_, last = [*contents.items()] * 2
+    for name, content in dict((first, last)).items():
+        right, place = content.build(), "" if name == first[0] else ":last"
+        for kind, row in {**_SHARED, **_FORMS[content.form]}.items():
+            if row.code == "metadata-changed" and not detail.metadata:
+                continue
+            wrong = row.make(content, right)
+            if wrong is not None and wrong != right:
+                change = partial(Path.write_bytes, data=wrong)
+                fault = f"{content.form}:{kind}{place}"
+                yield make_file_fault(fault, row.text, row.code, change, name, warns=row.warns)
+        for kind, text, code, change_file in _FOLDERS:
+            yield make_file_fault(f"{content.form}:{kind}{place}", text, code, change_file, name)
     for copy, original in detail.writes.items():
         if original in contents:
-            change = partial(Path.write_bytes, data=right + b"\0")
+            change = partial(Path.write_bytes, data=contents[original].build() + b"\0")
             fault, text = (
-                f"{content.form}:written-otherwise",
+                f"{contents[original].form}:written-otherwise",
                 "a file that is written again has other bytes",
             )
             yield make_file_fault(fault, text, "bytes-differ", change, copy)

@@ -7,10 +7,13 @@ import struct
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from parity.checkpoints.gguf_types import BY_CODE
 from parity.lab import writers
 from parity.lab.faults.written_flat import Break, Row, append_bytes
 from parity.lab.writers import WrittenContent
@@ -37,9 +40,9 @@ def _leave_gap(infos: list[TensorInfo]) -> list[TensorInfo]:
     return [replace(infos[0], offset=256), *infos[1:]]
 
 
-def _state_alignment(content: WrittenContent, _right: bytes) -> bytes:
+def _state_alignment(size: int, content: WrittenContent, _right: bytes) -> bytes:
     """State another alignment than the data have."""
-    metadata = {**content.metadata, "general.alignment": "uint32 128"}
+    metadata = {**content.metadata, "general.alignment": f"uint32 {size}"}
     return writers.build_gguf(writers.list_infos(content.tensors), metadata, alignment=32)
 
 
@@ -75,6 +78,14 @@ def _overlap(infos: list[TensorInfo]) -> list[TensorInfo] | None:
     return _change_last(infos, offset=0)
 
 
+def _halve_rows(infos: list[TensorInfo]) -> list[TensorInfo] | None:
+    elements = BY_CODE[infos[-1].kind].elements
+    if elements == 1:
+        return None
+    half = elements // 2
+    return _change_last(infos, dims=(half, prod(infos[-1].dims) // half))
+
+
 # fmt: off
 GGUF: dict[str, Row] = {
     "duplicate": Row("a name is in the header twice", "bad-header",
@@ -89,7 +100,10 @@ GGUF: dict[str, Row] = {
                  _break_gguf(lambda infos: infos, tensor_count=2**40)),
     "unknown-type": Row("a type is unknown", "not-verified",
                         _break_gguf(lambda infos: _change_last(infos, kind=99))),
-    "alignment": Row("another alignment is stated than applied", "bad-header", _state_alignment),
+    "alignment": Row("another alignment is stated than applied", "bad-header",
+                     partial(_state_alignment, 128)),
+    "alignment-0": Row("the alignment is 0", "bad-header", partial(_state_alignment, 0)),
+    "rows": Row("a row is half a block", "not-verified", _break_gguf(_halve_rows)),
     "gap": Row("unused bytes are before the data", "format-rule", _break_gguf(_leave_gap),
                warns=True),
     "order": Row("data are in another order than the header", "format-rule", _reverse_data,
@@ -167,6 +181,14 @@ def _replace_in_pickle(old: bytes, new: bytes) -> Break:
     return _break_members(lambda members: members | {name: members[name].replace(old, new)})
 
 
+def _miscount(_content: WrittenContent, right: bytes) -> bytes:
+    """Let the end of a zip's directory state another number of members."""
+    return right[:-12] + struct.pack("<H", 99) + right[-10:]
+
+
+_HOOKS = pth_builder.ORDERED_DICT + b"t"  # The last argument of a view, and the end of its tuple
+_NEGATED = pth_builder.ORDERED_DICT + pth_builder.push_dict(("neg", b"\x88")) + b"t"
+_STORAGE, _MEMORY = pth_builder.push_text("storage"), pth_builder.push_text("memory")
 # fmt: off
 PTH: dict[str, Row] = {
     "storage-offset": Row("views begin one element further on", "not-verified",
@@ -183,6 +205,17 @@ PTH: dict[str, Row] = {
     "compressed": Row("members are compressed", "not-verified",
                       _break_members(lambda _: None, method=zipfile.ZIP_DEFLATED)),
     "checksum": Row("a checksum is wrong", "bad-header", _spoil_checksum),
+    "count": Row("the number of members is wrong", "bad-header", _miscount),
+    "version": Row("the version is 11", "bad-header", _set_member("version", b"11\n")),
+    "no-number": Row("the version is a word", "bad-header", _set_member("version", b"new\n")),
+    "two-folders": Row("a member is in another folder", "bad-header",
+                       _break_members(lambda members: members | {"other/data/0": b""})),
+    "negated": Row("views are said to be negated", "not-verified",
+                   _replace_in_pickle(_HOOKS, _NEGATED)),
+    "arguments": Row("a view has too few arguments", "not-verified",
+                     _replace_in_pickle(_HOOKS, b"t")),
+    "tag": Row("a storage is said to be something else", "not-verified",
+               _replace_in_pickle(_STORAGE, _MEMORY)),
     "unknown-call": Row("the pickle calls what is not read", "not-verified",
                         _replace_in_pickle(b"_rebuild_tensor_v", b"_rebuild_sparse_v")),
     "protocol": Row("the pickle is of protocol 4", "format-rule",
