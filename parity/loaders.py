@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from parity.errors import DumpError, Problem
 from parity.items.matching import UNKNOWN, sort_distinct
-from parity.items.records import Dataset, Shortfall
+from parity.items.records import SHORTFALLS, Dataset, Shortfall
 from parity.items.shuffles import IMPROBABLE
 from parity.results import Finding
 from parity.suites.item_findings import check_other_shuffle, check_shuffle
@@ -78,7 +78,8 @@ def audit_ids(
     ``dataset`` are the ids in the data set's own order, unique, or their number n for 0 to n - 1.
 
     Raises:
-        ValueError: Ids are not a vector of integers, or those of the data set are not unique.
+        ValueError: Ids are not a vector of integers up to 2^63 - 1, or those of the data set are
+            not unique or negative.
     """
     return audit_ranks([ids], dataset, shuffled=shuffled, progress=progress)
 
@@ -99,11 +100,11 @@ def audit_ranks(
     of the ids at most; ``progress`` is called with a text before each step.
 
     Raises:
-        ValueError: As in ``audit_ids``, or there is no rank.
+        ValueError: As in ``audit_ids``, or there is no rank or no such ``shortfall``.
     """
     report = progress or (lambda _text: None)
-    if not len(ranks):
-        raise ValueError("there must be one rank at least")
+    if not len(ranks) or shortfall not in SHORTFALLS:
+        raise ValueError(f"there must be a rank, and a shortfall of {', '.join(SHORTFALLS)}")
     if not isinstance(ranks, Mapping):
         ranks = {f"rank {rank}": ids for rank, ids in enumerate(ranks)}
     shares = {name: Share(ids=_read_ids(ids)) for name, ids in ranks.items()}
@@ -117,11 +118,10 @@ def audit_ranks(
 
 
 def _list_items(dataset: int | ArrayLike) -> Ints:
-    if isinstance(dataset, (int, np.integer)):
-        return np.arange(dataset)
-    known = _read_ids(dataset)
-    if len(sort_distinct(known)) < len(known):
-        raise ValueError("the ids of the data set must be unique")
+    is_count = isinstance(dataset, (int, np.integer)) and dataset >= 0
+    known = np.arange(dataset) if is_count else _read_ids(dataset)
+    if len(sort_distinct(known)) < len(known) or known.min(initial=0) < 0:
+        raise ValueError("the ids of the data set must be unique, and not negative")
     return known
 
 
@@ -130,6 +130,8 @@ def _read_ids(ids: ArrayLike) -> Ints:
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         text = f"ids must be a vector of integers, obtained {array.dtype} {list(array.shape)}"
         raise ValueError(text)
+    if array.max(initial=0) > np.iinfo(np.int64).max:
+        raise ValueError(f"ids must be at most 2^63 - 1, obtained {array.max()}")
     return array.astype(np.int64, copy=False)
 
 
@@ -151,15 +153,19 @@ def _interleave(ranks: Sequence[Ints]) -> Ints:
 def audit_epochs(orders: Mapping[tuple[int, int], ArrayLike]) -> list[Finding]:
     """Audit the orders of several seeds and epochs: each pair must differ, as two shuffles do.
 
-    Keys are (seed, epoch), values the ids in order. Time is n log n for each pair. Orders of one
-    epoch, or of one seed, must not all have an item at the same place either.
+    Keys are (seed, epoch), values the ids in order; what only one of a pair has is left out. Time
+    is n log n for each pair. Orders of one epoch, or of one seed, must not all have an item at the
+    same place either.
 
     Raises:
-        ValueError: As in ``audit_ids``.
+        ValueError: As in ``audit_ids``, or there are fewer than two orders.
     """
+    if len(orders) < 2:  # noqa: PLR2004 - a pair
+        raise ValueError("there must be two orders at least")
     found: list[Finding] = []
     arrays = [(key, _read_ids(ids)) for key, ids in orders.items()]
-    for (key, ids), (other_key, other) in combinations(arrays, 2):
+    for (key, first), (other_key, second) in combinations(arrays, 2):
+        ids, other = first[np.isin(first, second)], second[np.isin(second, first)]
         own, others = (f"seed {seed}, epoch {epoch}" for seed, epoch in (other_key, key))
         if not np.array_equal(ids, other):
             found += check_other_shuffle(other, ids, others, f"the order of {own}, of")

@@ -121,6 +121,12 @@ def check_resumed(whole: Run, rest: Run, name: str) -> list[Finding]:
     The cut is the ``first_batch`` of the resumed run ``rest``.
     """
     cut = rest.first_batch - whole.first_batch
+    if not 0 <= cut <= len(whole.sizes):
+        message = (
+            f"the restart at batch {rest.first_batch} is not in {name}, which has "
+            f"{format_count(len(whole.sizes), 'batches', 'batch')} from {whole.first_batch} on"
+        )
+        return [report_error("resume-start", message)]
     before = whole.slice_batches(0, cut)
     if found := check_resumed_ids(whole.ids, rest, len(before.ids)):
         return found
