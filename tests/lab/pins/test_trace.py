@@ -188,6 +188,19 @@ def _verify(tree: Path, name: str, values: dict[str, Any], folder: Path) -> list
     return [(one.code, one.measures.get("cause_code")) for one in outcome.findings]
 
 
+def test_large_tensors_are_stored_by_a_sample(model: str, tmp_path: Path) -> None:
+    out, options = tmp_path / "out", {"model": [f"{model}:block"], "train": 1}
+    whole = _unpack(trace.pin(out, name="whole", **options), tmp_path / "whole")
+    tree = _unpack(trace.pin(out, name="few", sample=6, **options), tmp_path / "few")
+    assert {one.size for one in _read(tree).values()} == {6}
+    for case, file in (("forward", "reference"), ("train", "train")):
+        assert _verify(tree, case, _read(whole, file), tmp_path / case) == [("sampled", None)]
+    values = {**_read(whole), "gelu": np.float32(1.5) * _read(whole)["gelu"]}
+    assert _verify(tree, "forward", values, tmp_path / "wrong")[0][0] == "first-divergence"
+    with pytest.raises(ConfigError, match="--sample -1: it must be a number of elements"):
+        trace.pin(out, sample=-1, **options)
+
+
 def test_traced_calls_are_verified_and_a_wrong_update_is_named(model: str, tmp_path: Path) -> None:
     archive = trace.pin(tmp_path / "out", model=[f"{model}:block"], train=2)
     tree = _unpack(archive, tmp_path / "tree")
