@@ -432,7 +432,7 @@ def test_later_stage_that_only_a_measure_compares(tmp_path: Path) -> None:
 def test_large_stage_has_no_cause_for_its_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parity.diagnose.stages.windows.MAX_ELEMENTS", 3)
+    monkeypatch.setattr("parity.diagnose.stages.base.MAX_ELEMENTS", 3)
     first = _verify(tmp_path, {"fc/linear": {"bias": None}}).findings[0]
     assert first.message.endswith(" elements, and at most 3 are computed for a cause"), (
         first.message

@@ -1,7 +1,4 @@
-"""Compute activations in NumPy; keyword arguments after ``*`` select known mistakes.
-
-Definitions: the documentation of ``torch.nn.functional``.
-"""
+"""Compute activations."""
 
 from __future__ import annotations
 
@@ -10,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from parity.diagnose.stages.elementwise import CHANGES, Function, erf
-
-Array = Any  # of NumPy; a number has no axes
+from parity.diagnose.stages.base import Array, Function
+from parity.diagnose.stages.elementwise import CHANGES, erf
 
 
 def sigmoid(input: Array, *, hard: bool = False) -> Array:

@@ -1,23 +1,20 @@
-"""Compute convolutions in NumPy.
-
-Keyword arguments after ``*`` select known mistakes. Definitions: the documentation of
-``torch.nn.functional``; inputs are ``[batch, channels, *space]``.
-"""
+"""Compute convolutions of inputs ``[batch, channels, *space]``."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from parity.diagnose.stages.windows import check_groups, check_size, make_windows, repeat_sizes
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from parity.diagnose.stages.windows import Sizes
-
-Array = Any  # of NumPy; a number has no axes
+from parity.diagnose.stages.base import (
+    Array,
+    Sizes,
+    check_groups,
+    check_size,
+    make_windows,
+    repeat_sizes,
+)
 
 
 def conv(
@@ -39,14 +36,8 @@ def conv(
 ) -> Array:
     """Correlate ``input`` with ``weight``, ``[out, in / groups, *kernel]``.
 
-    Args:
-        flipped: The kernel is reversed (a true convolution).
-        turned: The axes of the kernel are exchanged.
-        uneven: Padding moved from the end to the start (1) or the reverse (-1).
-        strided: Groups are every n-th channel of the input.
-        interleaved: Groups are every n-th channel of the output.
-        channels_last: The memory of ``input`` is read as ``[batch, *space, channels]``.
-        times: Of the bias.
+    ``uneven`` is the padding that is moved from the end to the start; groups are every n-th channel
+    of the input if ``strided``, of the output if ``interleaved``.
     """
     count = weight.ndim - 2
     if channels_last:
@@ -102,45 +93,32 @@ def conv_transpose(
     *,
     flipped: bool = False,
 ) -> Array:
-    """Correlate the input, spread by ``stride``, with the reversed ``weight``.
+    """Add ``weight`` times each element of the input, at steps of ``stride``; crop by ``padding``.
 
-    ``weight`` is ``[in, out / groups, *kernel]``; ``flipped`` forgets to reverse it.
+    ``weight`` is ``[in, out / groups, *kernel]``; ``flipped`` reverses it.
     """
     count = input.ndim - 2
     steps, gaps = repeat_sizes(stride, count), repeat_sizes(dilation, count)
-    sizes = [(n - 1) * step + 1 for n, step in zip(input.shape[2:], steps, strict=True)]
-    check_size(*input.shape[:2], *sizes)
-    spread: Any = np.zeros((*input.shape[:2], *sizes))
-    spread[(slice(None), slice(None), *(slice(None, None, step) for step in steps))] = input
-    margins = [
-        ((size - 1) * gap - pad, (size - 1) * gap - pad + more)
-        for size, gap, pad, more in zip(
-            weight.shape[2:],
-            gaps,
-            repeat_sizes(padding, count),
-            repeat_sizes(output_padding, count),
-            strict=True,
-        )
+    margins, more = repeat_sizes(padding, count), repeat_sizes(output_padding, count)
+    space, kernel = input.shape[2:], weight.shape[2:]
+    check_groups(groups, len(weight), input.shape[1])
+    sizes = [
+        (n - 1) * step + (k - 1) * gap + 1 + extra
+        for n, step, k, gap, extra in zip(space, steps, kernel, gaps, more, strict=True)
     ]
-    check_size(
-        *input.shape[:2],
-        *(size + max(a, 0) + max(b, 0) for size, (a, b) in zip(sizes, margins, strict=True)),
-    )
-    spread = np.pad(spread, [(0, 0), (0, 0), *[(max(a, 0), max(b, 0)) for a, b in margins]])
-    crop = tuple(
-        slice(max(-a, 0), n - max(-b, 0))
-        for (a, b), n in zip(margins, spread.shape[2:], strict=True)
-    )
-    check_groups(groups, len(weight))
-    each = len(weight) // groups
-    grouped = [weight[at * each : (at + 1) * each].swapaxes(0, 1) for at in range(groups)]
-    return conv(
-        spread[(..., *crop)],
-        np.concatenate(grouped),
-        bias,
-        1,
-        0,
-        dilation,
-        groups,
-        flipped=not flipped,
-    )
+    check_size(len(input), groups * weight.shape[1], *sizes)
+    if flipped:
+        weight = np.flip(weight, tuple(range(2, weight.ndim)))
+    grouped = weight.reshape(groups, -1, *weight.shape[1:])
+    parts = input.reshape(len(input), groups, -1, *space)
+    total: Any = np.zeros((len(input), groups, weight.shape[1], *sizes))
+    for place in np.ndindex(*kernel):
+        cells = (
+            slice(at * gap, at * gap + (n - 1) * step + 1, step)
+            for at, gap, n, step in zip(place, gaps, space, steps, strict=True)
+        )
+        added = np.einsum("bgi...,gio->bgo...", parts, grouped[(..., *place)])
+        total[(..., *cells)] += added
+    crop = (slice(pad, size - pad) for pad, size in zip(margins, sizes, strict=True))
+    result = total.reshape(len(input), -1, *sizes)[(..., *crop)]
+    return result if bias is None else result + bias.reshape(-1, *(1,) * count)

@@ -1,7 +1,4 @@
-"""Compute functions of single elements in NumPy, in a table by the names of torch.
-
-Keyword arguments after ``*`` select known mistakes. Definitions: the documentation of ``torch``.
-"""
+"""Compute functions of single elements."""
 
 from __future__ import annotations
 
@@ -11,15 +8,11 @@ from functools import cache
 from math import erfc, factorial, lgamma, pi, sqrt
 from operator import attrgetter
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 
 from parity.diagnose.float_transforms import cut_to_bf16, round_through
-from parity.diagnose.stages.names import NAMES
-
-Array = Any  # of NumPy; a number has no axes
-Function = Callable[..., Array]
+from parity.diagnose.stages.base import NAMES, Array, Function
 
 
 def widen(input: Array) -> Array:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from parity.diagnose.stages.base import Array
 from parity.diagnose.stages.operators import (
     ERRORS,
     Arguments,
@@ -26,8 +27,6 @@ from parity.diagnose.stages.operators import (
     find_operator,
     prepare_arguments,
 )
-
-Array = Any  # of NumPy; a number has no axes
 
 #: What a way may leave, as a share of the difference and in units of the stage's rounding.
 _MAX_SHARE, _MAX_ROUNDINGS = 1e-3, 4.0

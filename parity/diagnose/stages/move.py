@@ -1,6 +1,5 @@
-"""Move, choose and repeat elements, and make constants, in a table by the names of torch.
+"""Move, choose and repeat elements, and make constants.
 
-Keyword arguments after ``*`` select known mistakes. Definitions: the documentation of ``torch``.
 Numbers that ``sizes`` of ``names.toml`` lists are bounded before a function is called.
 """
 
@@ -11,10 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from parity.diagnose.stages.elementwise import Function
-from parity.diagnose.stages.windows import MAX_BINS, MAX_ELEMENTS, check_broadcast, check_size
-
-Array = Any  # of NumPy; a number has no axes
+from parity.diagnose.stages.base import (
+    MAX_BINS,
+    MAX_ELEMENTS,
+    Array,
+    Function,
+    check_broadcast,
+    check_size,
+)
 
 
 def getitem(input: Any, index: int) -> Any:

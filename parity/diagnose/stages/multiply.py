@@ -1,8 +1,4 @@
-"""Compute products, lookups, linear algebra and Fourier transforms in NumPy.
-
-Keyword arguments after ``*`` select known mistakes. Definitions: the documentation of
-``torch.nn.functional`` and ``torch``.
-"""
+"""Compute products, lookups, linear algebra and Fourier transforms."""
 
 from __future__ import annotations
 
@@ -12,11 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from parity.diagnose.stages.elementwise import Function
+from parity.diagnose.stages.base import MAX_BINS, Array, Function, check_product, check_size
 from parity.diagnose.stages.reduce import norm
-from parity.diagnose.stages.windows import MAX_BINS, check_product, check_size
-
-Array = Any  # of NumPy; a number has no axes
 
 
 def linear(

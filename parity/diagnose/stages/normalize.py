@@ -1,8 +1,4 @@
-"""Compute normalisations in NumPy; keyword arguments after ``*`` select known mistakes.
-
-Definitions: the documentation of ``torch.nn.functional`` (layer_norm, rms_norm, batch_norm,
-group_norm, instance_norm). Arrays are float64 unless a caller gives others.
-"""
+"""Compute normalisations; arrays are float64 unless a caller gives others."""
 
 from __future__ import annotations
 
@@ -12,11 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from parity.diagnose.stages.elementwise import Function
+from parity.diagnose.stages.base import Array, Function, check_groups
 from parity.diagnose.stages.reduce import mean, norm, var
-from parity.diagnose.stages.windows import check_groups
-
-Array = Any  # of NumPy; a number has no axes
 
 
 def _divide(values: Array, variance: Array, eps: float, outside: bool) -> Array:

@@ -12,29 +12,26 @@ import numpy as np
 
 from parity.diagnose.stages import (
     activate,
-    attend,
     convolve,
     elementwise,
-    losses,
     move,
     multiply,
     normalize,
-    recur,
     reduce,
     resample,
-    update,
+    sequence,
+    train,
 )
+from parity.diagnose.stages.base import NAMES, check_broadcast, check_size
 from parity.diagnose.stages.elementwise import CHANGES
-from parity.diagnose.stages.names import NAMES
-from parity.diagnose.stages.windows import check_broadcast, check_size
 
 Arguments = dict[str, Any]
 #: Types of what `compute` raises.
 ERRORS = (LookupError, ArithmeticError, TypeError, ValueError)
 
 _MODULES: tuple[Any, ...] = (
-    *(activate, attend, convolve, elementwise, losses, move),
-    *(multiply, normalize, recur, reduce, resample, update),
+    *(activate, convolve, elementwise, move, multiply),
+    *(normalize, reduce, resample, sequence, train),
 )
 #: Every function by the name of its operator.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {

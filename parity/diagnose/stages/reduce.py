@@ -1,6 +1,5 @@
-"""Compute reductions, running sums and sorted orders in NumPy, in a table by the names of torch.
+"""Compute reductions, running sums and sorted orders.
 
-Keyword arguments after ``*`` select known mistakes. Definitions: the documentation of ``torch``.
 Calls with several outputs return a tuple.
 """
 
@@ -12,10 +11,8 @@ from typing import Any
 import numpy as np
 
 from parity.diagnose.float_transforms import round_through
-from parity.diagnose.stages.elementwise import Function, widen
-from parity.diagnose.stages.windows import MAX_BINS, check_size
-
-Array = Any  # of NumPy; a number has no axes
+from parity.diagnose.stages.base import MAX_BINS, Array, Function, check_size
+from parity.diagnose.stages.elementwise import widen
 
 
 def _find_axes(dim: Any) -> Any:

@@ -1,8 +1,4 @@
-"""Compute pooling and interpolation in NumPy.
-
-Keyword arguments after ``*`` select known mistakes. Definitions: the documentation of
-``torch.nn.functional``; inputs are ``[batch, channels, *space]``.
-"""
+"""Compute pooling and interpolation of inputs ``[batch, channels, *space]``."""
 
 from __future__ import annotations
 
@@ -14,9 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from parity.diagnose.stages.windows import MAX_BINS, Sizes, check_size, make_windows, repeat_sizes
-
-Array = Any  # of NumPy; a number has no axes
+from parity.diagnose.stages.base import (
+    MAX_BINS,
+    Array,
+    Sizes,
+    check_size,
+    make_windows,
+    repeat_sizes,
+)
 
 
 def _pool(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from parity.bundle.stages import Stage
+from parity.diagnose.stages.base import Array
 from parity.diagnose.stages.find import Stage as StageData
 from parity.diagnose.stages.find import (
     StageCause,
@@ -23,8 +24,6 @@ from parity.diagnose.stages.find import (
 )
 from parity.diagnose.stages.operators import ERRORS, compute, find_operator
 from parity.diagnose.stages.values import GRADIENT, Reader, TraceError, Values, Work
-
-Array = Any  # of NumPy; a number has no axes
 
 #: Elements that are computed to find a wrong way in unseen stages, which is about a second.
 _MAX_WORK = 2**26

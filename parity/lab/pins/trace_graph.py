@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from parity.diagnose.stages.names import NAMES
+from parity.diagnose.stages.base import NAMES
 from parity.lab.libraries import import_library
 from parity.lab.pins.trace_stage import (
     TracedStage,

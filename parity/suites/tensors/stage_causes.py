@@ -121,8 +121,8 @@ def read_given(detail: TensorCase) -> dict[str, StoredTensor]:
 
 
 def _make_reader(tensors: Mapping[str, StoredTensor]) -> Callable[[str], NDArray[Any] | None]:
+    from parity.diagnose.stages.base import MAX_ELEMENTS
     from parity.diagnose.stages.values import TraceError
-    from parity.diagnose.stages.windows import MAX_ELEMENTS
 
     def read(name: str) -> NDArray[Any] | None:
         if (tensor := tensors.get(name)) is None:

@@ -1,22 +1,21 @@
-"""Compute attention and rotary position embeddings in NumPy.
+"""Compute attention, rotary position embeddings and recurrent layers.
 
-Keyword arguments after ``*`` select known mistakes. Definitions: the documentation of
-``torch.nn.functional.scaled_dot_product_attention``, and for the rotary embedding equation 34
-of arXiv:2104.09864, whose pairs are either neighbours or the two halves of a head.
+For the rotary embedding see equation 34 of arXiv:2104.09864, whose pairs are either neighbours or
+the two halves of a head. Gates of a recurrent layer are packed as i, f, g, o and as r, z, n.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from parity.diagnose.stages.activate import softmax
+from parity.diagnose.stages.activate import sigmoid, softmax
+from parity.diagnose.stages.base import MAX_BINS, Array, check_product, check_size
 from parity.diagnose.stages.move import repeat_interleave
 from parity.diagnose.stages.multiply import linear
-from parity.diagnose.stages.windows import check_product, check_size
-
-Array = Any  # of NumPy; a number has no axes
 
 
 def scaled_dot_product_attention(
@@ -37,16 +36,10 @@ def scaled_dot_product_attention(
 ) -> Array:
     """Return ``softmax(query @ key.T * scale + mask) @ value`` of ``[…, heads, length, width]``.
 
-    Args:
-        query, key, value: Key and value may have fewer heads, each for neighbouring query heads.
-        attn_mask: Added, or where booleans: False hides a key.
-        power: Scale by this power of the width, where ``scale`` is None.
-        mask: ``missing``, ``after`` (added to the weights), ``negated``, or ``zero`` (0 where
-            minus infinity is due).
-        diagonal: Keys beyond the causal diagonal that are visible.
-        tiled: Heads of "key", "value" or "both" serve every n-th query head.
-        inner_heads: The heads are read as if they were the axis after the length.
-        twice: The scale is applied twice.
+    Key and value may have fewer heads, each for neighbouring query heads, or if ``tiled`` ("key",
+    "value", "both") for every n-th one. The mask is added, or where it is boolean, False hides a
+    key; ``mask`` is ``missing``, ``after`` (added to the weights), ``negated``, or ``zero`` (0
+    where minus infinity is due). Without ``scale`` it is this ``power`` of the width.
     """
     if dropout_p:
         return np.full((*query.shape[:-1], value.shape[-1]), np.nan)
@@ -106,13 +99,8 @@ def rotary(
 ) -> Array:
     """Rotate pairs of ``[…, length, width]`` by the position times ``base ** (-2i / width)``.
 
-    Args:
-        input: Where not ``heads_first``, ``[…, length, heads, width]``.
-        base: Of the angles.
-        interleaved: Pairs are neighbours; else the two halves of the width.
-        offset: Position of the first element.
-        exchanged: Sine and cosine are exchanged.
-        backwards: The rotation goes the other way.
+    Pairs are neighbours if ``interleaved``, else the two halves of the width; ``offset`` is the
+    position of the first element. Where not ``heads_first``: ``[…, length, heads, width]``.
     """
     values = input if heads_first else np.swapaxes(input, -2, -3)
     length, width = values.shape[-2:]
@@ -164,3 +152,123 @@ def multi_head_attention(
     ).swapaxes(1, 2)
     output = linear(joined.reshape(*joined.shape[:2], width), out_proj_weight, out_proj_bias)
     return output if batch_first else output.swapaxes(0, 1)
+
+
+Recurrence = Callable[[Array], Array]  # The product of a state with its weights, and its bias
+
+
+def lstm(
+    input: Array,
+    hx: Sequence[Array],
+    params: Sequence[Array],
+    has_biases: bool = True,
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    batch_first: bool = False,
+    *,
+    order: str = "ifgo",
+    biases: int = 2,
+    smooth: bool = False,
+    squash: bool = True,
+) -> Array:
+    """Return the outputs ``[length, batch, directions * hidden]`` of all positions.
+
+    ``order`` says which gate the four packed parts are taken for, ``biases`` how many of the
+    two biases are added, ``smooth`` gives the candidate a sigmoid, ``squash`` gives the output a
+    tanh of the cell.
+    """
+
+    def step(parts: Array, recur: Recurrence, state: Sequence[Array]) -> list[Array]:
+        gates = dict(zip(order, np.split(parts + recur(state[0]), 4, axis=-1), strict=True))
+        cell = sigmoid(gates["f"]) * state[1] + sigmoid(gates["i"]) * (
+            sigmoid if smooth else np.tanh
+        )(gates["g"])
+        return [sigmoid(gates["o"]) * (np.tanh(cell) if squash else cell), cell]
+
+    return _run_layers(
+        step,
+        input,
+        hx,
+        params,
+        num_layers,
+        has_biases=has_biases,
+        biases=biases,
+        bidirectional=bidirectional,
+        batch_first=batch_first,
+    )
+
+
+def gru(
+    input: Array,
+    hx: Array,
+    params: Sequence[Array],
+    has_biases: bool = True,
+    num_layers: int = 1,
+    bidirectional: bool = False,
+    batch_first: bool = False,
+    *,
+    order: str = "rzn",
+    biases: int = 2,
+    inverted: bool = False,
+    reset: bool = True,
+    early: bool = False,
+) -> Array:
+    """Return the outputs of all positions; ``inverted`` exchanges z and 1 - z.
+
+    ``early`` applies the reset gate to the state, not to its product.
+    """
+
+    def split(parts: Array) -> dict[str, Array]:
+        return dict(zip(order, np.split(parts, 3, axis=-1), strict=True))
+
+    def step(parts: Array, recur: Recurrence, state: Sequence[Array]) -> list[Array]:
+        ours, theirs = split(parts), split(recur(state[0]))
+        opened, keep = (sigmoid(ours[gate] + theirs[gate]) for gate in "rz")
+        added = split(recur(opened * state[0]))["n"] if early else opened * theirs["n"]
+        new = np.tanh(ours["n"] + (added if reset else theirs["n"]))
+        keep = 1 - keep if inverted else keep
+        return [(1 - keep) * new + keep * state[0]]
+
+    return _run_layers(
+        step,
+        input,
+        [hx],
+        params,
+        num_layers,
+        has_biases=has_biases,
+        biases=biases,
+        bidirectional=bidirectional,
+        batch_first=batch_first,
+    )
+
+
+def _run_layers(
+    step: Callable[[Array, Recurrence, Sequence[Array]], list[Array]],
+    values: Array,
+    states: Sequence[Array],
+    params: Sequence[Array],
+    layers: int,
+    *,
+    has_biases: bool,
+    biases: int,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Array:
+    values = values.swapaxes(0, 1) if batch_first else values
+    size, directions = 4 if has_biases else 2, 1 + bidirectional
+    for layer in range(layers):
+        outputs = []
+        for direction in range(directions):
+            at = layer * directions + direction
+            weights = params[at * size : (at + 1) * size]
+            added = [one if n < biases else 0 * one for n, one in enumerate(weights[2:])] or [0, 0]
+            state = [one[at] for one in states]
+            ordered = values[::-1] if direction else values
+            results = []
+            check_size(len(ordered), limit=MAX_BINS)
+            for row in linear(ordered, weights[0], added[0]):
+                state = step(row, partial(linear, weight=weights[1], bias=added[1]), state)
+                results.append(state[0])
+            outputs.append(np.stack(results[::-1] if direction else results))
+        values = np.concatenate(outputs, axis=-1)
+    return values.swapaxes(0, 1) if batch_first else values

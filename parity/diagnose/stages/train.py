@@ -1,7 +1,8 @@
-"""Compute losses in NumPy; keyword arguments after ``*`` select known mistakes.
+"""Compute losses, and steps of training as the documentation of ``torch.optim`` has them.
 
-Definitions: the documentation of ``torch.nn.functional``. ``reduction`` is ATen's number:
-0 none, 1 mean, 2 sum; and 3 is the sum over the length of the first axis (``batchmean``).
+``reduction`` is ATen's number: 0 none, 1 mean, 2 sum; and 3 is the sum over the length of the
+first axis (``batchmean``). A step takes a parameter, its gradient and the state before the step,
+and returns the parameter afterwards.
 """
 
 from __future__ import annotations
@@ -11,9 +12,7 @@ from typing import Any
 import numpy as np
 
 from parity.diagnose.stages.activate import log_softmax
-from parity.diagnose.stages.elementwise import Function
-
-Array = Any  # of NumPy; a number has no axes
+from parity.diagnose.stages.base import Array, Function
 
 _MEAN, _BATCH_MEAN = 1, 3
 
@@ -96,10 +95,8 @@ def _choose_classes(
 ) -> tuple[Array, Array, float]:
     """Return which items are used, their classes, and what a mean divides by.
 
-    Args:
-        counted: The mean divides by all items, the ignored ones too.
-        unweighted: It divides by the number of items, not by their weights.
-        as_first: An ignored item is taken as one of class 0.
+    ``counted`` divides by all items, ``unweighted`` by their number and not their weights; if
+    ``as_first``, an ignored item is one of class 0.
     """
     classes = np.atleast_1d(target).astype(np.int64)
     used = (classes != ignored) | as_first
@@ -161,6 +158,84 @@ def kl_div(input: Array, target: Array, reduction: int = 1, log_target: bool = F
     if log_target:
         return _reduce(np.exp(target) * (target - input), reduction)
     return _reduce(np.where(target > 0, target * (np.log(target) - input), 0.0), reduction)
+
+
+def gradient(input: Array, earlier: Array | None = None, *, accumulated: bool = False) -> Array:
+    """Return the right gradient, plus that of the step before, ``earlier``, if ``accumulated``."""
+    return input + earlier if accumulated and earlier is not None else input
+
+
+def sgd(
+    param: Array,
+    grad: Array,
+    momentum_buffer: Array | None = None,
+    lr: float = 1e-3,
+    momentum: float = 0.0,
+    dampening: float = 0.0,
+    weight_decay: float = 0.0,
+    nesterov: bool = False,
+    maximize: bool = False,
+    *,
+    decoupled: bool = False,
+    zero_start: bool = False,
+) -> Array:
+    """Step by SGD; ``momentum_buffer`` is None before the first step.
+
+    ``zero_start`` begins with a momentum of zero, so that dampening applies to the first step.
+    """
+    grad = -grad if maximize else grad
+    if weight_decay and not decoupled:
+        grad = grad + weight_decay * param
+    if momentum:
+        first = momentum_buffer is None
+        old = np.zeros_like(grad) if momentum_buffer is None else momentum_buffer
+        taken = 1 if first and not zero_start else 1 - dampening
+        buffer = momentum * old + taken * grad
+        grad = grad + momentum * buffer if nesterov else buffer
+    shrunk = param * (1 - lr * weight_decay) if decoupled else param
+    return shrunk - lr * grad
+
+
+def adam(
+    param: Array,
+    grad: Array,
+    exp_avg: Array | None = None,
+    exp_avg_sq: Array | None = None,
+    step: int = 1,
+    lr: float = 1e-3,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    maximize: bool = False,
+    *,
+    decoupled: bool = False,
+    corrected: bool = True,
+    inside: bool = False,
+    early: bool = False,
+) -> Array:
+    """Step by Adam; ``step`` counts from 1, the averages are those before the step.
+
+    ``eps`` is added below the root if ``inside``, before the bias correction if ``early``.
+    """
+    grad = -grad if maximize else grad
+    if decoupled:
+        param = param * (1 - lr * weight_decay)
+    else:
+        grad = grad + weight_decay * param
+    first = betas[0] * (0 if exp_avg is None else exp_avg) + (1 - betas[0]) * grad
+    second = betas[1] * (0 if exp_avg_sq is None else exp_avg_sq) + (1 - betas[1]) * grad * grad
+    one, two = (1 - beta**step if corrected else 1.0 for beta in betas)
+    if early:
+        return param - lr / one * first / ((np.sqrt(second) + eps) / np.sqrt(two))
+    root = np.sqrt(second / two + eps) if inside else np.sqrt(second / two) + eps
+    return param - lr * (first / one) / root
+
+
+def adamw(
+    param: Array, grad: Array, *, decoupled: bool = True, weight_decay: float = 1e-2, **rest: Any
+) -> Array:
+    """Step by AdamW."""
+    return adam(param, grad, decoupled=decoupled, weight_decay=weight_decay, **rest)
 
 
 TABLE: dict[str, Function] = {

@@ -1,17 +1,24 @@
-"""Cut arrays into windows, for convolutions and pooling, and bound what is allocated for them."""
+"""Names of operators and arguments, bounds of what is allocated, and windows of arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Callable, Sequence
+from importlib.resources import files
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+Array = Any  # of NumPy; a number has no axes
+Function = Callable[..., Array]
 Sizes = int | Sequence[int]
 
-Array = Any  # of NumPy; a number has no axes
+#: The tables of ``names.toml``: operators and arguments in ATen, torch.nn and NumPy.
+NAMES: dict[str, Any] = tomllib.loads(
+    files("parity.diagnose.stages").joinpath("names.toml").read_text(encoding="utf-8")
+)
 
 #: Elements of an array, and bins of an adaptive pooling, that are computed for a cause: six
 #: temporaries of an operator in float64 are 400 MB.
