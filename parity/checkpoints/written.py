@@ -21,6 +21,7 @@ from parity.tensors.dtypes import DTYPES
 
 #: Bytes of a header beyond which a .npy is of version 2.0, and of a key of GGUF, at most
 _LONG = 2**16 - 1
+_TYPED = re.compile(r"(u?int\d+|float\d+|bool|string|array)(\[\])* ")
 _MAX_NAME, _MAX_DIMS, _VERSION = 64, 4, 3
 
 
@@ -124,8 +125,11 @@ def _check_names(names: Iterator[str]) -> None:
 
 
 def _format_value(one: gguf_header.Value) -> str:
-    """Format a value of GGUF's metadata: text as it is, all else as its type and JSON."""
-    if one.kind == "string":
+    """Format a value of GGUF's metadata: text as it is, all else as its type and JSON.
+
+    So is a text that would be taken for one of these.
+    """
+    if one.kind == "string" and not _TYPED.match(str(one.value)):
         return str(one.value)
     return f"{one.kind} {json.dumps(one.value, ensure_ascii=False)}"
 

@@ -216,6 +216,26 @@ def test_two_files_share_tensors_or_have_one_twice(tmp_path: Path) -> None:
     assert (found.level, found.code, found.tensor) == ("error", "tensor-twice", "w")
 
 
+def test_an_index_names_the_file_of_each_tensor(tmp_path: Path) -> None:
+    index = json.dumps({"weight_map": {"half": "a.safetensors", "w": "b.safetensors"}}).encode()
+    names, name = ("m/a.safetensors", "m/b.safetensors"), "m/o.index.json"
+    more = {"json": {name: "exact"}, "files": {f"a/{name}": index}}
+    tensors = {key: TENSORS[key] for key in ("half", "w")}
+    case = make_case(tmp_path / "b", dict.fromkeys(names, "safetensors"), tensors, **more)
+    parts = [build_file({key: one}, METADATA) for key, one in tensors.items()]
+    right = {**dict(zip(names, parts, strict=True)), name: index}
+    assert list_findings(compare(case, write_files(tmp_path / "right", right))) == []
+    wrong = {**dict(zip(names, parts[::-1], strict=True)), name: index}
+    assert list_findings(compare(case, write_files(tmp_path / "wrong", wrong))) == [
+        (
+            "error",
+            "json-value",
+            f"{name} says that {one} is in '{other}.safetensors'; it is in m/{place}.safetensors",
+        )
+        for one, other, place in (("half", "a", "b"), ("w", "b", "a"))
+    ]
+
+
 def test_metadata_that_nothing_states_cannot_pass(tmp_path: Path) -> None:
     files = {"a/plain.safetensors": build_file(TENSORS)}
     more = {"files": files, "reference": "plain.safetensors", "metadata": True}

@@ -39,6 +39,10 @@ def list_written_faults(
                 yield make_file_fault(fault, row.text, row.code, change, name, warns=row.warns)
         for kind, text, code, change_file in _FOLDERS:
             yield make_file_fault(f"{content.form}:{kind}{place}", text, code, change_file, name)
+    if first != last and any(name.endswith(".index.json") for name in detail.documents):
+        exchange = partial(_exchange_files, other=last[0])
+        fault, text = f"{first[1].form}:exchanged", "two shards have each other's tensors"
+        yield make_file_fault(fault, text, "json-value", exchange, first[0])
     for copy, original in detail.writes.items():
         if original in contents:
             change = partial(Path.write_bytes, data=contents[original].build() + b"\0")
@@ -47,6 +51,12 @@ def list_written_faults(
                 "a file that is written again has other bytes",
             )
             yield make_file_fault(fault, text, "bytes-differ", change, copy)
+
+
+def _exchange_files(path: Path, other: str) -> None:
+    content, place = path.read_bytes(), path.with_name(other)
+    path.write_bytes(place.read_bytes())
+    place.write_bytes(content)
 
 
 def _replace_by_folder(path: Path) -> None:

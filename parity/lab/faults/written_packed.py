@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import struct
 import zipfile
 from collections.abc import Callable
@@ -64,6 +65,13 @@ def _lose_architecture(content: WrittenContent, _right: bytes) -> bytes | None:
     return content._replace(metadata=kept).build() if content.metadata else None
 
 
+def _write_as_text(content: WrittenContent, _right: bytes) -> bytes | None:
+    """Write all metadata as text, which has the type's name where the reference has it."""
+    texts = {key: f"string {json.dumps(text)}" for key, text in content.metadata.items()}
+    texts |= {key: text for key, text in content.metadata.items() if key == "general.alignment"}
+    return content._replace(metadata=texts).build() if content.metadata else None
+
+
 def _begin_at_four(infos: list[TensorInfo]) -> list[TensorInfo] | None:
     return [replace(infos[0], offset=4), *infos[1:]] if infos[0].data else None
 
@@ -102,6 +110,7 @@ GGUF: dict[str, Row] = {
                         _break_gguf(lambda infos: _change_last(infos, kind=99))),
     "alignment": Row("another alignment is stated than applied", "bad-header",
                      partial(_state_alignment, 128)),
+    "metadata-as-text": Row("metadata of all types are text", "metadata-changed", _write_as_text),
     "alignment-0": Row("the alignment is 0", "bad-header", partial(_state_alignment, 0)),
     "rows": Row("a row is half a block", "not-verified", _break_gguf(_halve_rows)),
     "gap": Row("unused bytes are before the data", "format-rule", _break_gguf(_leave_gap),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import filecmp
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from parity import checkpoints
 from parity.bundle.manifest_outputs import FORMATS
@@ -19,6 +21,7 @@ from parity.suites.messages import format_list, format_name, report_error
 from parity.tensors import FormatError
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.folder import FolderContents, is_companion, list_tensors, walk_files
+from parity.tensors.json_values import read_json
 from parity.tensors.safetensors import read_metadata
 from parity.tensors.stored import StoredTensor
 from parity.text import format_count
@@ -71,6 +74,7 @@ def check_files(
         for rule in file.broken:
             message = f"{name}: {rule}"
             findings.append(Finding(level="warning", code="format-rule", message=message))
+    findings += _check_indexes(detail, folder, files)
     return [*findings, *_check_types(detail, files, references), *_check_metadata(detail, files)]
 
 
@@ -86,6 +90,27 @@ def _check_presence(detail: TensorCase, folder: Path) -> Iterator[Finding]:
         elif not filecmp.cmp(path, other, shallow=False):
             message = f"{name} differs from {form}, which must have the same bytes"
             yield report_error("bytes-differ", message, tensor=name)
+
+
+def _check_indexes(detail: TensorCase, folder: Path, files: Files) -> Iterator[Finding]:
+    """Compare an index of shards with the files; its text is compared as any document's."""
+    places = {
+        tensor: name
+        for name, file in files.items()
+        if detail.writes[name] in ("safetensors", "pth")
+        for tensor in (*file.tensors, *file.unread)
+    }
+    for document in detail.documents:
+        stated: Any = {}
+        if document.endswith(".index.json"):
+            with suppress(FormatError, TypeError, KeyError):
+                stated = read_json(folder / document)["weight_map"]
+        above = document.rpartition("/")[0]
+        for tensor, name in stated.items() if isinstance(stated, dict) else ():
+            place = places.get(tensor, "no file")
+            if place != f"{above}/{name}".removeprefix("/"):
+                message = f"{document} says that {tensor} is in {name!r:.80}; it is in {place}"
+                yield report_error("json-value", message, tensor=tensor)
 
 
 def _check_types(
@@ -117,7 +142,12 @@ def _check_metadata(detail: TensorCase, files: Files) -> Iterator[Finding]:
     if detail.metadata and not expected:
         yield report_error("metadata-changed", "metadata is stated, and the reference has none")
     for name, file in files.items() if detail.metadata else ():
-        lost = [f"{k}={v!r:.60}" for k, v in expected.items() if file.metadata.get(k) != v]
+        own = {key: f"is {text!r:.60}" for key, text in file.metadata.items()}
+        lost = [
+            f"{key} {own.get(key, 'is missing')}, expected {text!r:.60}"
+            for key, text in expected.items()
+            if file.metadata.get(key) != text
+        ]
         if lost:
             message = (
                 f"{name} lacks or changes {format_count(len(lost), 'entries', 'entry')} of the "
