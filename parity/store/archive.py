@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from parity.errors import IntegrityError, Location, Problem
+from parity.errors import IntegrityError, Problem
 from parity.lockfile import Locked
 from parity.lockfile.contents import MAX_BYTES, MAX_FILES
 from parity.store.disk import write_file
@@ -40,27 +40,8 @@ _COMPRESSED = {
     b"BZh": "bzip2",
     b"7z\xbc\xaf\x27\x1c": "7z",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """The exact contents of an archive where stated, else the caps: 100,000 files, 8 GiB.
-
-    ``unpacked`` is the sum of the files' bytes, ``size`` that of the archive; ``where`` has the
-    place of each key in the lockfile, and ``""`` for all else.
-    """
-
-    files: int | None = None
-    unpacked: int | None = None
-    size: int | None = None
-    where: Mapping[str, Location] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, locked: Locked, where: Location | None = None) -> Limits:
-        """Return what a lock block states; ``where`` is the place of all other errors."""
-        general = where or locked.where.get("sha256")
-        places = {**locked.where, **({"": general} if general else {})}
-        return cls(files=locked.files, unpacked=locked.unpacked, size=locked.size, where=places)
+#: Stands for a lock that states nothing: only the caps apply, 100,000 files and 8 GiB.
+UNLOCKED = Locked(sha256="")
 
 
 @dataclass(frozen=True)
@@ -72,25 +53,26 @@ class Member:
     size: int
 
 
-def scan(path: Path, limits: Limits) -> list[Member]:
+def scan(path: Path, locked: Locked = UNLOCKED) -> list[Member]:
     """Return all files of an archive, in its order; folders are checked and left out.
 
-    Memory is bounded by the caps: nothing is allocated by a number from the file.
+    Memory is bounded by the caps: nothing is allocated by a number from the file. The key ``""`` of
+    ``locked.where`` has the place of errors that contradict no key.
 
     Raises:
         IntegrityError: The archive is not of profile parity-tar-1, or has more or
-            less than ``limits`` state; codes ``archive-…``.
+            less than ``locked`` states; codes ``archive-…``.
         OSError: As the system says.
     """
     with path.open("rb") as file:
-        scanner = _Scanner(file, limits)
+        scanner = _Scanner(file, locked)
         try:
             return scanner.run()
         except ArchiveError as error:
-            raise _locate_error(error, limits, scanner.describe_place()) from None
+            raise _locate_error(error, locked, scanner.describe_place()) from None
 
 
-def unpack(path: Path, target: Path, limits: Limits) -> list[TreeFile]:
+def unpack(path: Path, target: Path, locked: Locked = UNLOCKED) -> list[TreeFile]:
     """Write the files of an archive into ``target``, an empty folder of our own.
 
     Modes, owners and times are ignored. Folders without files are not created: the tree
@@ -100,28 +82,28 @@ def unpack(path: Path, target: Path, limits: Limits) -> list[TreeFile]:
     Raises:
         IntegrityError, OSError: As ``scan`` does.
     """
-    return _map_members(path, limits, lambda name, chunks: write_file(target, name, chunks))
+    return _map_members(path, locked, lambda name, chunks: write_file(target, name, chunks))
 
 
-def hash_members(path: Path, limits: Limits) -> list[TreeFile]:
+def hash_members(path: Path) -> list[TreeFile]:
     """Return path, size and hash of each file of an archive, and write nothing.
 
     Raises:
         IntegrityError, OSError: As ``scan`` does.
     """
-    return _map_members(path, limits, lambda name, chunks: TreeFile(name, *hash_chunks(chunks)))
+    return _map_members(path, UNLOCKED, lambda name, chunks: TreeFile(name, *hash_chunks(chunks)))
 
 
 def _map_members(
-    path: Path, limits: Limits, read_member: Callable[[str, Iterator[bytes]], TreeFile]
+    path: Path, locked: Locked, read_member: Callable[[str, Iterator[bytes]], TreeFile]
 ) -> list[TreeFile]:
     """Read all members by two threads, so that one hashes while the other waits for the disk."""
-    members = scan(path, limits)
+    members = scan(path, locked)
 
     def read_share(share: list[Member]) -> list[TreeFile]:
         # Each thread has a file of its own, since reading moves its position.
         with path.open("rb") as file:
-            return [read_member(one.path, _read_data(file, one, limits)) for one in share]
+            return [read_member(one.path, _read_data(file, one, locked)) for one in share]
 
     with ThreadPoolExecutor(THREADS) as pool:
         results = pool.map(read_share, [members[number::THREADS] for number in range(THREADS)])
@@ -129,7 +111,7 @@ def _map_members(
     return [files[member.path] for member in members]
 
 
-def _read_data(file: BinaryIO, member: Member, limits: Limits) -> Iterator[bytes]:
+def _read_data(file: BinaryIO, member: Member, locked: Locked) -> Iterator[bytes]:
     """Yield the bytes of a member, in chunks."""
     file.seek(member.offset)
     left = member.size
@@ -138,23 +120,23 @@ def _read_data(file: BinaryIO, member: Member, limits: Limits) -> Iterator[bytes
         if not chunk:
             expected, obtained = f"{left:,} more bytes", "the end of the archive"
             error = ArchiveError("archive-cut-short", "it shrank meanwhile", expected, obtained)
-            raise _locate_error(error, limits, f" at '{sanitize(member.path)}'")
+            raise _locate_error(error, locked, f" at '{sanitize(member.path)}'")
         left -= len(chunk)
         yield chunk
 
 
-def _locate_error(error: ArchiveError, limits: Limits, place: str) -> IntegrityError:
+def _locate_error(error: ArchiveError, locked: Locked, place: str) -> IntegrityError:
     lines = (f"expected  {error.expected}", f"obtained  {error.obtained}", error.hint or REPACK)
-    where = limits.where.get(error.key) or limits.where.get("")
+    places = (locked.where.get(key) for key in (error.key, "", "sha256"))
     message = f"the archive is rejected{place}: {error.reason}"
-    return IntegrityError(Problem(error.code, message, where, lines))
+    return IntegrityError(Problem(error.code, message, next(filter(None, places), None), lines))
 
 
 class _Scanner:
     """One pass over the headers; each step raises ``ArchiveError``, located by its place."""
 
-    def __init__(self, file: BinaryIO, limits: Limits) -> None:
-        self._file, self._limits = file, limits
+    def __init__(self, file: BinaryIO, locked: Locked) -> None:
+        self._file, self._locked = file, locked
         self._end = self._offset = self._unpacked = 0
         self._number = self._header_at = 0
         self._name, self._in_member = "", False
@@ -186,7 +168,7 @@ class _Scanner:
         self._end = status.st_size
         if not stat.S_ISREG(status.st_mode):
             raise ArchiveError("archive-format", "it is not a file", "a file", "something else")
-        locked, obtained = self._limits.size, f"{self._end:,} bytes"
+        locked, obtained = self._locked.size, f"{self._end:,} bytes"
         if locked is not None and locked != self._end:
             reason, expected = "its size is not the locked one", f"{locked:,} bytes"
             raise ArchiveError("archive-size", reason, expected, obtained, hint=_RELOCK, key="size")
@@ -258,7 +240,7 @@ class _Scanner:
 
     def _check_count(self, key: str, count: int, cap: int, *, is_all: bool = False) -> None:
         """Stop at the first excess over what the lock or the cap allows, or if all are too few."""
-        locked, unit = getattr(self._limits, key), "files" if key == "files" else "bytes"
+        locked, unit = getattr(self._locked, key), "files" if key == "files" else "bytes"
         limit = f"at most {cap:,} {unit}" if locked is None else format_count(locked, unit)
         obtained, hint = format_count(count, unit), "" if locked is None else _RELOCK
         if count > (cap if locked is None else locked):

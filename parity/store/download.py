@@ -185,10 +185,12 @@ class _BundleDownload:
         return received
 
     def _copy_local(self, source: str) -> ReceivedFile:
+        path = self.folder / source
         self.writer.reset()
         try:
-            with _open_local(self.folder / source, source) as file:
-                self.writer.fill(_read_chunks(file, source), os.fstat(file.fileno()).st_size)
+            self.writer.fill(
+                _read_local(path, source), path.stat().st_size if path.is_file() else None
+            )
         except BaseException:
             with suppress(OSError):
                 self.writer.reset()  # a local source need not be resumed
@@ -245,34 +247,28 @@ def _merge_errors(errors: list[tuple[str, ParityError]]) -> ParityError:
     return type(main)(replace(first, details=(*lines, *others, last)), *more)
 
 
-# A path beside the lockfile, or above it
+def _read_local(path: Path, source: str) -> Iterator[bytes]:
+    """Yield the bytes of a path beside the lockfile, or above it.
 
-
-def _open_local(path: Path, source: str) -> BinaryIO:
+    Raises:
+        FetchError: ``source-missing``, ``source-not-a-file``, ``source-unreadable``.
+    """
+    reason: Exception | None = None
     try:
         # Before opening: a pipe would wait for its writer.
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise _make_local_error("source-not-a-file", "the source is not a regular file", source)
-        return path.open("rb")
+        if stat.S_ISREG(path.stat().st_mode):
+            with path.open("rb") as file:
+                while chunk := file.read(CHUNK):
+                    yield chunk
+            return
+        code, message = "source-not-a-file", "the source is not a regular file"
     except FileNotFoundError as error:
-        raise _make_local_error("source-missing", "the source does not exist", source) from error
+        code, message, reason = "source-missing", "the source does not exist", error
     except (OSError, ValueError) as error:
-        reason = f"the source cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise _make_local_error("source-unreadable", reason, source) from error
-
-
-def _read_chunks(file: BinaryIO, source: str) -> Iterator[bytes]:
-    try:
-        while chunk := file.read(CHUNK):
-            yield chunk
-    except OSError as error:
-        reason = f"the source cannot be read: {error.strerror}"
-        raise _make_local_error("source-unreadable", reason, source) from error
-
-
-def _make_local_error(code: str, reason: str, source: str) -> FetchError:
+        message = f"the source cannot be read: {getattr(error, 'strerror', None) or error}"
+        code, reason = "source-unreadable", error
     details = (
         f"from      {sources.sanitize_source(source)}",
         "a path is relative to the lockfile's folder; check it, or fetch the file's repo in full",
     )
-    return FetchError(Problem(code, reason, None, details))
+    raise FetchError(Problem(code, message, None, details)) from reason

@@ -142,7 +142,7 @@ def _find_archive_damage(store_paths: StorePaths, entry: StoreEntry) -> str:
     if not has_blob:
         return ""
     try:
-        files = archive.hash_members(blob, archive.Limits())
+        files = archive.hash_members(blob)
     except (OSError, IntegrityError) as error:
         return f"the archive cannot be unpacked: {error}"
     measured = ArchiveRecord.of(size, files)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from parity.errors import FetchError, IntegrityError, Problem
@@ -134,7 +134,7 @@ class FetchJob:
             size, sha256 = trees.hash_file(blob)
             if sha256 != self.locked.sha256:
                 return None
-            return ArchiveRecord.of(size, archive.hash_members(blob, archive.Limits()))
+            return ArchiveRecord.of(size, archive.hash_members(blob))
         except (OSError, IntegrityError):
             return None  # found again, and explained, by the fetch that follows
 
@@ -179,33 +179,32 @@ class FetchJob:
 
         The kernel drops the lock of a killed process, so its file is open to the next one.
         """
-        if self.is_alone:
-            self._download_to(self.paths.locate_part(self.locked.sha256), blob)
-            return
-        with self.paths.make_scratch("unlocked") as scratch:
-            self._download_to(scratch / "archive", blob)
-
-    def _download_to(self, part: Path, blob: Path) -> None:
         from parity.store.download import download
 
-        if part.is_symlink() or not part.is_file():
-            disk.remove(part)
-        try:
-            download(self.bundle, self.lockfile_dir, part, self.options)
-            disk.publish_file(part, blob)
-        finally:
-            with suppress(OSError):
-                if not part.stat().st_size:
-                    part.unlink()  # nothing to resume
+        with ExitStack() as stack:
+            if self.is_alone:
+                part = self.paths.locate_part(self.locked.sha256)
+            else:
+                part = stack.enter_context(self.paths.make_scratch("unlocked")) / "archive"
+            if part.is_symlink() or not part.is_file():
+                disk.remove(part)
+            try:
+                download(self.bundle, self.lockfile_dir, part, self.options)
+                disk.publish_file(part, blob)
+            finally:
+                with suppress(OSError):
+                    if not part.stat().st_size:
+                        part.unlink()  # nothing to resume
 
     def _unpack(self, blob: Path) -> ArchiveRecord:
         where = self.bundle.where.get("source")
+        places = {**self.locked.where, **({"": where} if where else {})}
         name = self.locked.sha256 if self.is_alone else "unlocked"
         with self.paths.make_scratch(name) as scratch:
             target = scratch / "tree"
             target.mkdir(0o700)
             try:
-                files = archive.unpack(blob, target, archive.Limits.of(self.locked, where))
+                files = archive.unpack(blob, target, replace(self.locked, where=places))
             except IntegrityError as error:
                 from parity.store.download import add_bundle_name
 

@@ -147,7 +147,7 @@ def _load_committed(
         try:
             _run_git(args, archive_path.resolve().parent)
             (scratch / "out").mkdir()
-            archive.unpack(scratch / "file.tar", scratch / "out", archive.Limits())
+            archive.unpack(scratch / "file.tar", scratch / "out")
             source = str(scratch / "out" / archive_path.name)
             return store.fetch_tree(replace(bundle, source=source), lockfile_dir=folder)
         except (process.NotStartedError, ParityError, OSError):

@@ -13,7 +13,7 @@ import pytest
 from parity.__main__ import run_command_line
 from parity.cli import usage
 from parity.lab.faults.inject import write_serialize_dump
-from parity.store.archive import Limits, unpack
+from parity.store.archive import unpack
 from parity.suites.serialize import suite as serialize
 from parity.verify.options import parse_seconds
 from tests.support.zoo import HEAD, pack_bundle
@@ -127,7 +127,7 @@ def test_onnx_models_are_found_below_relative_dumps(
     tar = next(BUNDLES.glob("serialize*.tar"))
     tree = tmp_path / "tree"
     tree.mkdir()
-    unpack(tar, tree, Limits())
+    unpack(tar, tree)
     cases = serialize.SUITE.cases(tree, {})
     onnx = next(case for case in cases if case.id == "onnx")
     dump = tmp_path / "here" / "dumps" / "models" / "onnx"

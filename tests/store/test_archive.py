@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from parity.errors import IntegrityError, Location, Problem
 from parity.lockfile import Locked
 from parity.store import archive, member_names
-from parity.store.archive import Limits, Member, scan, unpack
+from parity.store.archive import UNLOCKED, Member, scan, unpack
 from parity.store.member_names import ArchiveError
 from parity.store.tar_headers import parse_header
 from parity.store.trees import TreeFile, compute_tree_digest
@@ -62,9 +62,9 @@ def put(tmp_path: Path) -> Put:
     return put
 
 
-def rejected(path: Path, limits: Limits | None = None) -> Problem:
+def rejected(path: Path, locked: Locked = UNLOCKED) -> Problem:
     with pytest.raises(IntegrityError) as caught:
-        scan(path, limits or Limits())
+        scan(path, locked)
     (problem,) = caught.value.problems
     return problem
 
@@ -72,7 +72,7 @@ def rejected(path: Path, limits: Limits | None = None) -> Problem:
 def scan_or_reject(path: Path) -> list[Member]:
     """Any other exception is a bug of the reader."""
     with contextlib.suppress(IntegrityError):
-        return scan(path, Limits())
+        return scan(path)
     return []
 
 
@@ -89,7 +89,7 @@ def test_members_are_found_at_their_offsets(put: Put) -> None:
         )
     )
 
-    assert scan(path, Limits()) == [Member("d/a", 3 * BLOCK, 700), Member("b", 6 * BLOCK, 0)]
+    assert scan(path) == [Member("d/a", 3 * BLOCK, 700), Member("b", 6 * BLOCK, 0)]
 
 
 CONTENT = {"d/e/long" + "n" * 150: b"1" * 5000, "d/ü.bin": b"\0\xff", "top": b"", "z/z": b"z"}
@@ -105,7 +105,7 @@ def test_archives_of_tarfile_are_unpacked(tmp_path: Path, form: int) -> None:
             packed.addfile(info, io.BytesIO(data))
     (tmp_path / "out").mkdir()
 
-    entries = unpack(tmp_path / "x.tar", tmp_path / "out", Limits())
+    entries = unpack(tmp_path / "x.tar", tmp_path / "out")
 
     assert read_files(tmp_path / "out") == content
     assert [(e.path, e.size, e.sha256) for e in entries] == [
@@ -144,14 +144,14 @@ def test_archives_of_tarfile_are_unpacked(tmp_path: Path, form: int) -> None:
     ],
 )
 def test_passes(put: Put, why: str, data: bytes) -> None:
-    assert scan(put(data), Limits())[-1].size == 1, why
+    assert scan(put(data))[-1].size == 1, why
 
 
 @pytest.mark.parametrize("form", [b"%06o\0 ", b"%06o \0", b"%07o\0"])
 def test_three_ways_to_write_the_checksum(put: Put, form: bytes) -> None:
     total = int(make_header("a")[148:154], 8)
 
-    assert scan(put(make_tar(make_header("a", checksum=form % total))), Limits())
+    assert scan(put(make_tar(make_header("a", checksum=form % total))))
 
 
 @pytest.mark.parametrize("form", [b"%06o\0 ", b"%06o \0", b"%07o\0"])
@@ -165,11 +165,11 @@ def test_no_changed_byte_of_a_checksum_is_missed(form: bytes) -> None:
 
 
 def test_prefix_and_name_are_joined(put: Put) -> None:
-    assert scan(put(make_tar(make_member("b", prefix=b"d/e"))), Limits())[0].path == "d/e/b"
+    assert scan(put(make_tar(make_member("b", prefix=b"d/e"))))[0].path == "d/e/b"
 
 
 def test_archive_without_members_is_accepted(put: Put) -> None:
-    assert scan(put(END), Limits()) == []
+    assert scan(put(END)) == []
 
 
 # Rejected
@@ -180,7 +180,7 @@ def test_typeflags(put: Put, flag: int) -> None:
     path = put(make_tar(make_header("a", flag=bytes([flag]))))
 
     if flag in b"0\x005":
-        scan(path, Limits())
+        scan(path)
     elif flag in b"x":
         assert rejected(path).code == "archive-pax"  # one that no member follows
     else:
@@ -233,7 +233,7 @@ def test_names_that_are_rejected(put: Put, reason: str, name: str) -> None:
 def test_names_that_pass(put: Put, name: str) -> None:
     packed = make_tar(make_pax(make_record("path", name)), make_member("a"))
 
-    assert scan(put(packed), Limits())[0].path == name
+    assert scan(put(packed))[0].path == name
 
 
 @pytest.mark.parametrize("name", [b"\xff", b"a/\xc3", b"\xed\xa0\x80"])
@@ -399,7 +399,7 @@ def test_changed_byte_in_a_header_is_detected(put: Put, block: int, at: int, to:
     path = put(damaged)
 
     if damaged == GOOD:
-        scan(path, Limits())
+        scan(path)
     else:
         assert rejected(path).code == "archive-checksum"
 
@@ -447,7 +447,7 @@ def test_data_after_the_end(put: Put, tail: bytes) -> None:
 
 def test_a_member_one_byte_past_the_end(put: Put) -> None:
     assert "reaches past the end" in rejected(put(make_header("a", size=1025) + END)).message
-    assert scan(put(make_header("a", size=1024) + END + END), Limits())[0].size == 1024
+    assert scan(put(make_header("a", size=1024) + END + END))[0].size == 1024
 
 
 @pytest.mark.process
@@ -464,7 +464,7 @@ def test_repack_command_works(tmp_path: Path) -> None:
 
     subprocess.check_call([program, *REPACK.partition("  tar ")[2].split()], cwd=tmp_path)
 
-    members = scan(tmp_path / "BUNDLE.tar", Limits())
+    members = scan(tmp_path / "BUNDLE.tar")
     assert sorted(m.path for m in members) == ["d/" + "n" * 150, "hard", "link"]
     assert {m.size for m in members} == {1}
 
@@ -500,13 +500,13 @@ PLACES = {
 def test_archive_must_match_the_lock_exactly(
     put: Put, limits: dict[str, int], code: str, line: int
 ) -> None:
-    problem = rejected(put(TWO), Limits(**limits, where=PLACES))
+    problem = rejected(put(TWO), Locked(sha256="", **limits, where=PLACES))
 
     assert (problem.code, problem.where) == (code, Location(Path("f.yaml"), line, 7))
 
 
 def test_archive_that_matches_the_lock_is_accepted(put: Put) -> None:
-    assert len(scan(put(TWO), Limits(files=2, unpacked=30, size=len(TWO)))) == 2
+    assert len(scan(put(TWO), Locked(sha256="", files=2, unpacked=30, size=len(TWO)))) == 2
 
 
 def test_the_scan_stops_at_the_first_excess(put: Put) -> None:
@@ -517,8 +517,8 @@ def test_the_scan_stops_at_the_first_excess(put: Put) -> None:
         + make_header("c", checksum=b"12345678")
     )
 
-    assert rejected(put(packed), Limits(files=1)).code == "archive-files"
-    assert rejected(put(packed), Limits(unpacked=20)).code == "archive-unpacked"
+    assert rejected(put(packed), Locked(sha256="", files=1)).code == "archive-files"
+    assert rejected(put(packed), Locked(sha256="", unpacked=20)).code == "archive-unpacked"
 
 
 def test_caps_apply_without_a_lock(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -528,22 +528,14 @@ def test_caps_apply_without_a_lock(put: Put, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(archive, "MAX_BYTES", 29)
     assert rejected(put(TWO)).code == "archive-size"  # no archive is smaller than its content
     monkeypatch.setattr(archive, "MAX_BYTES", len(TWO))
-    assert len(scan(put(TWO), Limits())) == 2
+    assert len(scan(put(TWO))) == 2
 
 
 def test_listed_folders_are_counted(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(member_names, "MAX_FOLDERS", 3)
 
-    assert scan(put(make_tar(make_member("a/b/c/x"))), Limits())
+    assert scan(put(make_tar(make_member("a/b/c/x"))))
     assert rejected(put(make_tar(make_member("a/b/c/d/x")))).code == "archive-files"
-
-
-def test_limits_of_a_lock() -> None:
-    where = {"sha256": PLACES[""], "size": PLACES["size"]}
-    locked = Locked(sha256="0" * 64, size=1, files=2, unpacked=3, where=where)
-
-    assert Limits.of(locked) == Limits(size=1, files=2, unpacked=3, where={**where, "": PLACES[""]})
-    assert Limits.of(locked, PLACES["files"]).where[""] == PLACES["files"]
 
 
 # Writing
@@ -561,7 +553,7 @@ def test_rejected_archive_writes_nothing(put: Put, out: Path) -> None:
         unpack(
             put(make_member("a", b"1") + make_header("b", flag=b"2", link=b"/etc") + END),
             out,
-            Limits(),
+            UNLOCKED,
         )
 
     assert list(out.iterdir()) == []
@@ -571,7 +563,7 @@ def test_no_file_is_written_over(put: Put, out: Path) -> None:
     (out / "a").write_bytes(b"mine")
 
     with pytest.raises(FileExistsError):
-        unpack(put(make_tar(make_member("a", b"1"))), out, Limits())
+        unpack(put(make_tar(make_member("a", b"1"))), out)
     assert (out / "a").read_bytes() == b"mine"
 
 
@@ -580,18 +572,18 @@ def test_no_link_is_followed(put: Put, out: Path, tmp_path: Path) -> None:
     (out / "l").symlink_to(tmp_path / "outside")
 
     with pytest.raises(OSError, match=r".+"):
-        unpack(put(make_tar(make_member("l", b"1"))), out, Limits())
+        unpack(put(make_tar(make_member("l", b"1"))), out)
     assert not (tmp_path / "outside").exists()
 
 
 def test_modes_and_times_are_ignored(put: Put, out: Path) -> None:
-    unpack(put(make_tar(make_member("a", b"1", mode=0o777))), out, Limits())
+    unpack(put(make_tar(make_member("a", b"1", mode=0o777))), out)
 
     assert not stat.S_IMODE((out / "a").stat().st_mode) & 0o111
 
 
 def test_empty_folders_are_not_made(put: Put, out: Path) -> None:
-    unpack(put(make_tar(make_folder("empty/"), make_member("d/a"))), out, Limits())
+    unpack(put(make_tar(make_folder("empty/"), make_member("d/a"))), out)
 
     assert [path.name for path in out.iterdir()] == ["d"]
 
@@ -609,7 +601,7 @@ def test_a_file_that_shrinks_while_it_is_read(
 
     monkeypatch.setattr(archive._Scanner, "run", run)
     with pytest.raises(IntegrityError) as caught:
-        unpack(path, out, Limits())
+        unpack(path, out)
     assert caught.value.problems[0].code == "archive-cut-short"
 
 
@@ -619,7 +611,7 @@ def test_no_descriptor_is_left_open(put: Put, out: Path) -> None:
         pytest.skip("the system does not list open files")
     before = len(list(fds.iterdir()))
 
-    unpack(put(make_tar(make_member("a/b/c/d", b"1"))), out, Limits())
+    unpack(put(make_tar(make_member("a/b/c/d", b"1"))), out)
 
     assert len(list(fds.iterdir())) == before
 
@@ -648,11 +640,11 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "limits", "target"),
+    ("data", "locked", "target"),
     [
         (
             make_tar(make_member("ok"), make_header("a/b", flag=b"2", link=b"../x")),
-            Limits(where=PLACES),
+            Locked(sha256="", where=PLACES),
             (
                 "f.yaml:0:7: [archive-type] the archive is rejected at member 2 (byte 512): "
                 "the member is a symbolic link\n"
@@ -663,7 +655,7 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
         ),
         (
             make_tar(make_member(b"\n::error::\x1b[31m##[x]")),
-            Limits(),
+            UNLOCKED,
             (
                 r"[archive-name] the archive is rejected at member 1 "
                 r"'\x0a::error::\x1b[31m\x23\x23[x]' (byte 0): "
@@ -675,7 +667,7 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
         ),
         (
             TWO,
-            Limits(files=1, where=PLACES),
+            Locked(sha256="", files=1, where=PLACES),
             (
                 "f.yaml:1:7: [archive-files] the archive is rejected at member 2 'b' (byte 1,024): "
                 "there are more files than allowed\n"
@@ -686,7 +678,7 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
         ),
         (
             gzip.compress(TWO),
-            Limits(),
+            UNLOCKED,
             (
                 "[archive-compressed] the archive is rejected: it is compressed\n"
                 "  expected  plain tar\n"
@@ -696,7 +688,7 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
         ),
         (
             make_tar(make_member("d/ß"), make_member("d/SS")),
-            Limits(),
+            UNLOCKED,
             (
                 "[archive-collision] the archive is rejected at member 2 'd/SS' (byte 512): "
                 "two names are one on macOS or Windows\n"
@@ -707,7 +699,7 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
         ),
         (
             TWO[:1300],
-            Limits(),
+            UNLOCKED,
             (
                 "[archive-cut-short] the archive is rejected after member 1: it is cut short\n"
                 "  expected  two blocks of zeros at the end\n"
@@ -717,7 +709,7 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
         ),
         (
             make_tar(make_header("a", size=5000)),
-            Limits(),
+            UNLOCKED,
             (
                 "[archive-cut-short] the archive is rejected at member 1 'a' (byte 0): "
                 "a member reaches past the end of the archive\n"
@@ -728,8 +720,8 @@ def test_the_tree_digest_sorts_by_bytes_not_by_utf16_units() -> None:
         ),
     ],
 )
-def test_messages(put: Put, data: bytes, limits: Limits, target: str) -> None:
-    assert str(rejected(put(data), limits)) == target
+def test_messages(put: Put, data: bytes, locked: Locked, target: str) -> None:
+    assert str(rejected(put(data), locked)) == target
 
 
 @pytest.mark.parametrize(
@@ -771,6 +763,6 @@ def test_memory_for_deep_names_is_bounded_by_folders(monkeypatch: pytest.MonkeyP
 
 
 def test_scanning_writes_nothing(tmp_path: Path, put: Put) -> None:
-    scan(put(TWO), Limits())
+    scan(put(TWO))
 
     assert [item.name for item in tmp_path.iterdir()] == ["x.tar"]

@@ -205,7 +205,7 @@ def test_our_own_extractor_takes_it(tmp_path: Path) -> None:
     archive = pytest.importorskip("parity.store.archive", exc_type=ImportError)
     tar = packing.pack(dict(FILES), tmp_path / "bundle.tar")
     (tmp_path / "tree").mkdir()
-    archive.unpack(tar, tmp_path / "tree", archive.Limits())
+    archive.unpack(tar, tmp_path / "tree")
     tree = packing.list_files(tmp_path / "tree")
     assert {name: path.read_bytes() for name, path in tree.items()} == FILES
 
