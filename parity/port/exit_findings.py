@@ -50,7 +50,7 @@ def explain_exit(
     timeout_reason: str,
     repo: Path,
     cwd: Path,
-    where: Location | None,
+    where: Location | None = None,
 ) -> tuple[Finding, ...]:
     """Explain why a run left nothing to compare; return nothing if it ended well.
 

@@ -10,7 +10,6 @@ import json
 import os
 from pathlib import Path
 
-from parity.errors import Location
 from parity.port.dump_folder import DumpFileError, has_file, is_too_deep, read_file
 from parity.port.exit_findings import TOO_DEEP, explain_exit
 from parity.port.process import ProcessResult
@@ -28,7 +27,7 @@ _KEY_TYPES: dict[str, tuple[type, ...]] = {
 _UNRECORDED = "(outcome.json does not say what the program said)"
 
 
-def load_dump(dumps_dir: Path, bundle: str, case: str, where: Location | None = None) -> DumpResult:
+def load_dump(dumps_dir: Path, bundle: str, case: str) -> DumpResult:
     """Return the dump in ``dumps_dir/bundle/case``; nothing is run.
 
     An `outcome.json` in it says how the program ended.
@@ -37,30 +36,26 @@ def load_dump(dumps_dir: Path, bundle: str, case: str, where: Location | None = 
     name = repr(folder.as_posix())
     if not folder.is_dir():
         message = f"There is no dump of this case: the folder {name} does not exist."
-        return DumpResult.fail(folder, "dump-missing", message, where)
+        return DumpResult.fail(folder, "dump-missing", message)
     if is_too_deep(folder):
-        return DumpResult.fail(folder, "dump-too-deep", TOO_DEEP, where)
+        return DumpResult.fail(folder, "dump-too-deep", TOO_DEEP)
     try:
         result = read_outcome(folder)
     except DumpFileError as error:
         message = f"outcome.json of this case {error}."
-        return DumpResult.fail(folder, "outcome-malformed", message, where)
-    if result is not None:
-        findings = explain_exit(
-            result,
-            has_output=any(path.name != OUTCOME_FILE for path in folder.iterdir()),
-            timeout_reason="as outcome.json says",
-            repo=folder,
-            cwd=folder,
-            where=where,
-        )
-        return DumpResult(
-            folder=folder, stderr=result.stderr, findings=findings, process_result=result
-        )
-    if has_file(folder):
-        return DumpResult(folder=folder)
-    message = f"The dump of this case is empty: {name} contains no file."
-    return DumpResult.fail(folder, "dump-empty", message, where)
+        return DumpResult.fail(folder, "outcome-malformed", message)
+    if result is None:
+        message = f"The dump of this case is empty: {name} contains no file."
+        empty = DumpResult.fail(folder, "dump-empty", message)
+        return DumpResult(folder=folder) if has_file(folder) else empty
+    findings = explain_exit(
+        result,
+        has_output=any(path.name != OUTCOME_FILE for path in folder.iterdir()),
+        timeout_reason="as outcome.json says",
+        repo=folder,
+        cwd=folder,
+    )
+    return DumpResult(folder=folder, stderr=result.stderr, findings=findings, process_result=result)
 
 
 def read_outcome(folder: Path) -> ProcessResult | None:
@@ -79,13 +74,11 @@ def read_outcome(folder: Path) -> ProcessResult | None:
     if not isinstance(outcome, dict):
         raise DumpFileError("must be a JSON object")
     for key, value in outcome.items():
-        if key not in _KEY_TYPES or type(value) not in _KEY_TYPES[key]:
+        if type(value) not in _KEY_TYPES.get(key, ()):
             known = f"{key!r:.60}; known: {', '.join(_KEY_TYPES)}"
             raise DumpFileError(f"has an unknown key or a value of the wrong type: {known}")
-    is_one = (outcome.get("exit") is None) != (outcome.get("signal") is None)
-    if not is_one and not outcome.get("timed_out"):
+    code, signal = outcome.get("exit"), outcome.get("signal")
+    timed_out, stderr = outcome.get("timed_out", False), outcome.get("stderr", _UNRECORDED)
+    if (code is None) == (signal is None) and not timed_out:
         raise DumpFileError("must state exit or signal, and not both")
-    timed_out = outcome.get("timed_out", False)
-    code = None if timed_out else outcome.get("exit")
-    stderr = outcome.get("stderr", _UNRECORDED)
-    return ProcessResult((), code, outcome.get("signal"), timed_out, "", stderr, 0.0)
+    return ProcessResult((), None if timed_out else code, signal, timed_out, "", stderr, 0.0)

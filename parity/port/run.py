@@ -68,16 +68,22 @@ class DumpResult:
     #: How the program ended; None if none was started, or nothing says so.
     process_result: process.ProcessResult | None = None
     past_deadline: bool = False  # stopped by the run's deadline, which says nothing about it
-    snapshot: frozenset[tuple[object, ...]] = frozenset()  # of the files as the program had ended
+    snapshot: dump_folder.Snapshot = None  # as the program had ended; None if none was run here
 
     @classmethod
-    def fail(cls, folder: Path, code: str, message: str, where: Location | None) -> DumpResult:
+    def fail(
+        cls, folder: Path, code: str, message: str, where: Location | None = None
+    ) -> DumpResult:
         """Return the result of a run that left nothing to compare."""
         return cls(folder=folder, findings=(make_error(code, message, where),))
 
 
 def run_job(job: Job, *, deadline: float | None = None) -> DumpResult:
     """Run one case into its folder before ``deadline``; every way of ending is in the findings."""
+
+    def fail(code: str, message: str) -> DumpResult:
+        return DumpResult.fail(job.output_dir, code, message, job.where)
+
     # Files of an earlier run, or of another case, must not count.
     try:
         job.output_dir.mkdir(parents=True, exist_ok=True)
@@ -85,12 +91,12 @@ def run_job(job: Job, *, deadline: float | None = None) -> DumpResult:
     except OSError as error:
         reason = f"cannot be made: {error.strerror}"
     if reason:
-        message = f"The output folder {job.output_dir.as_posix()!r} {reason}."
-        return DumpResult.fail(job.output_dir, "output-not-empty", message, job.where)
+        return fail(
+            "output-not-empty", f"The output folder {job.output_dir.as_posix()!r} {reason}."
+        )
     seconds = process.limit_timeout(job.timeout, deadline)
     if seconds <= 0:
-        message = "The dump was not started: the run's deadline had passed."
-        return DumpResult.fail(job.output_dir, "dump-timeout", message, job.where)
+        return fail("dump-timeout", "The dump was not started: the run's deadline had passed.")
     try:
         with (
             dump_folder.open_files(job.files_dir, job.files),
@@ -105,27 +111,26 @@ def run_job(job: Job, *, deadline: float | None = None) -> DumpResult:
                 memory=job.memory,
             )
     except dump_folder.DumpFileError as error:
-        message = f"There is no state to load: the one that was saved {error}."
-        return DumpResult.fail(job.output_dir, "state-missing", message, job.where)
+        reason = f"There is no state to load: the one that was saved {error}."
+        return fail("state-missing", reason)
     except OSError as error:
-        message = f"The extra files could not be put into {{files_dir}}: {error.strerror}."
-        return DumpResult.fail(job.output_dir, "dump-not-started", message, job.where)
+        reason = f"The extra files could not be put into {{files_dir}}: {error.strerror}."
+        return fail("dump-not-started", reason)
     except process.NotStartedError as error:
-        message = f"The dump could not be started: {error}."
-        return DumpResult.fail(job.output_dir, "dump-not-started", message, job.where)
+        return fail("dump-not-started", f"The dump could not be started: {error}.")
     return _make_result(job, result, seconds)
 
 
 def _make_result(job: Job, result: process.ProcessResult, seconds: float) -> DumpResult:
     too_deep = dump_folder.remove_deep_folders(job.output_dir)
     cut_short = seconds < job.timeout
-    passed = f"the run's deadline passed after {seconds:.1f} seconds"
+    reason = f"it reached its limit of {job.timeout:g} seconds (timeout)"
+    if cut_short:
+        reason = f"the run's deadline passed after {seconds:.1f} seconds"
     findings = explain_exit(
         result,
         has_output=dump_folder.has_file(job.output_dir),
-        timeout_reason=(
-            passed if cut_short else f"it reached its limit of {job.timeout:g} seconds (timeout)"
-        ),
+        timeout_reason=reason,
         repo=job.repo,
         cwd=Path(job.program.env.get("CARGO_MANIFEST_DIR") or job.program.cwd),
         where=job.where,

@@ -129,7 +129,7 @@ class CaseEvaluator:
             return None, [Finding(level="error", kind="dump", code="unreadable", message=message)]
         if link:
             return None, [link]
-        stated, was_run = find_json_line(dump_run.stdout), bool(dump_run.snapshot)
+        stated, was_run = find_json_line(dump_run.stdout), dump_run.snapshot is not None
         dump = Dump(folder=dump_run.folder, stdout_json=stated, was_run=was_run)
         try:
             comparison = self.prepared.suite.verify(case, dump, self.prepared.bounds[case.id])

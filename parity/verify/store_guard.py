@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import stat
 from collections.abc import Iterable
 from pathlib import Path
 
 from parity.errors import ParityError, Problem
-from parity.port.dump_folder import remove_tree
+from parity.port.dump_folder import Snapshot, remove_tree, take_snapshot
 from parity.results import Finding
 from parity.store.store import Store
 from parity.verify.prepare import PreparedBundle
-
-#: State of a tree, its folders and files by path; None for a tree that cannot be listed.
-_TreeState = dict[str, tuple[object, ...]] | None
 
 
 class StoreGuard:
     """The state of all prepared bundles' trees before a port ran."""
 
     def __init__(self, prepared: Iterable[PreparedBundle]) -> None:
-        self._states = [(entry, _read_state(entry.tree)) for entry in prepared]
+        self._states = [(entry, take_snapshot(entry.tree)) for entry in prepared]
 
     def find_changes(self, lockfile_dir: Path) -> dict[str, Finding]:
         """Return an error for each bundle whose files were changed; repair the store.
@@ -51,43 +46,10 @@ class StoreGuard:
         return found
 
 
-def _find_first_change(tree: Path, before: _TreeState) -> str | None:
-    after = _read_state(tree)
+def _find_first_change(tree: Path, before: Snapshot) -> str | None:
+    after = take_snapshot(tree)
     if before is None or after is None:
         return "." if before != after else None
     paths = before.keys() | after.keys()
     changed = sorted(path for path in paths if before.get(path) != after.get(path))
     return os.path.relpath(changed[0], tree) if changed else None
-
-
-def _read_state(tree: Path) -> _TreeState:
-    """Return the state of the tree, and of each folder and file below it."""
-    state: dict[str, tuple[object, ...]] = {}
-    folders = [str(tree)]
-    try:
-        while folders:
-            folder = folders.pop()
-            # A folder's, too: another one may have been in its place while it was compared.
-            state[folder] = _read_entry_state(folder)
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    else:
-                        state[entry.path] = _read_entry_state(entry.path)
-    except OSError:
-        return None
-    return state
-
-
-def _read_entry_state(path: str) -> tuple[object, ...]:
-    """Return the state: on POSIX by the time of the last change, which no port can set."""
-    status = os.lstat(path)
-    if os.name != "nt":
-        # A new link or another mode changes the time, too; both are changes of a reference.
-        return (status.st_ino, status.st_mode, status.st_size, status.st_ctime_ns)
-    if not stat.S_ISREG(status.st_mode):
-        return (status.st_mode,)
-    # Windows lets a port set every time of a file.
-    with open(path, "rb") as file:  # noqa: PTH123 - a path as text
-        return (status.st_size, hashlib.file_digest(file, "sha256").digest())

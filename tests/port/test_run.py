@@ -425,7 +425,7 @@ def test_a_folder_that_cannot_be_read_is_not_called_empty(
     monkeypatch.setattr(Path, "rglob", fail)
     (tmp_path / "b" / "x").mkdir(parents=True)
 
-    assert load_dump(tmp_path, "b", "x", LOCK).findings == ()
+    assert load_dump(tmp_path, "b", "x").findings == ()
 
 
 @pytest.fixture
@@ -469,7 +469,7 @@ def test_a_ready_dump_nested_too_deep_is_reported_and_kept(deep_path: Path) -> N
     (folder / "w.bin").touch()
     subprocess.run([sys.executable, "-c", NEST, str(folder)], check=True)
 
-    assert only(load_dump(deep_path, "b", "x", LOCK)).code == "dump-too-deep"
+    assert only(load_dump(deep_path, "b", "x")).code == "dump-too-deep"
 
     assert (folder / "/".join(["nested"] * (MAX_DEPTH + 2))).is_dir()
 
@@ -487,7 +487,7 @@ def test_an_outcome_that_is_not_a_file_is_never_waited_for(tmp_path: Path, kind:
     else:
         path.symlink_to("/dev/zero")
 
-    finding = only(load_dump(tmp_path, "b", "x", LOCK))
+    finding = only(load_dump(tmp_path, "b", "x"))
 
     assert (finding.code, finding.message) == (
         "outcome-malformed",
@@ -621,7 +621,7 @@ def test_ready_dumps_are_loaded(tmp_path: Path) -> None:
     assert load_dump(tmp_path, "b-v1", "full").findings == ()
     assert load_dump(tmp_path, "b-v1", "full").folder == tmp_path / "b-v1" / "full"
     empty = only(load_dump(tmp_path, "b-v1", "empty"))
-    missing = only(load_dump(tmp_path, "b-v1", "gone", LOCK))
+    missing = only(load_dump(tmp_path, "b-v1", "gone"))
     folder = (tmp_path / "b-v1").as_posix()
     assert (empty.code, empty.message) == (
         "dump-empty",
