@@ -7,20 +7,18 @@ relative to the case's folder.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from parity.bundle.document import read_manifest_file
 from parity.bundle.layout import Expectation, list_parts
-from parity.bundle.manifest_outputs import add_outputs
 from parity.bundle.manifest_reader import COMPARISON, Item, is_present
 from parity.bundle.samples import read_samples
 from parity.bundle.stages import read_stages
-from parity.bundle.tensor_case import TensorCase
+from parity.bundle.tensor_case import TensorCase, add_outputs
 from parity.bundle.tensor_rules import EXACT, Rule, Rules
 from parity.bundle.tolerances import MEASURES, format_value
 from parity.errors import ConfigError, Location, Problem, ReferenceSuspectError
@@ -40,17 +38,11 @@ _KEYS_2 = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Manifest:
-    """A manifest that was read; ``sha256`` is over its bytes, of a file beside the lockfile."""
+class Manifest(NamedTuple):
+    """A manifest that was read, and the error of an invalid one."""
 
     cases: tuple[TensorCase, ...]
-    sha256: str = ""
-    is_strict: bool = False
-
-    def make_error(self, problems: list[Problem]) -> ConfigError | ReferenceSuspectError:
-        """Return the error of an invalid manifest: of schema 1, the bundle itself is suspect."""
-        return ConfigError(*problems) if self.is_strict else ReferenceSuspectError(*problems)
+    error: type[ConfigError | ReferenceSuspectError]
 
 
 def load(tree: Path, beside: Path | None = None) -> tuple[TensorCase, ...]:
@@ -76,13 +68,10 @@ def read_manifest(tree: Path, beside: Path | None = None) -> Manifest:
     is_strict = beside is not None or schema == SCHEMA
     code = "manifest" if is_strict else "reference-malformed"
     top = Item(document, code, document.value, "the file")
-    manifest = Manifest(
-        cases=_CaseReader(tree, is_new=schema == SCHEMA).read_cases(top),
-        sha256="" if beside is None else hashlib.sha256(beside.read_bytes()).hexdigest(),
-        is_strict=is_strict,
-    )
+    cases = _CaseReader(tree, is_new=schema == SCHEMA).read_cases(top)
+    manifest = Manifest(cases, ConfigError if is_strict else ReferenceSuspectError)
     if top.problems:
-        raise manifest.make_error(top.problems)
+        raise manifest.error(*top.problems)
     return manifest
 
 

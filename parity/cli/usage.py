@@ -38,7 +38,7 @@ class Verb(NamedTuple):
 _OPTIONS = "parity.verify.options:"
 VERBS = {
     "verify": Verb("compare a port with its pinned references", f"{_OPTIONS}VerifyOptions"),
-    "fetch": Verb("download, check and unpack bundles", f"{_OPTIONS}BundleOptions"),
+    "fetch": Verb("download, check and unpack bundles", "parity.commands.options:BundleOptions"),
     "prove": Verb(
         "inject known faults and list those a bundle does not detect", "ProveOptions", "bundles"
     ),

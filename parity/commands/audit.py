@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parity.commands.fetch import handle_each
+from parity.commands.options import BundleOptions
 from parity.commands.selection import choose_bundles
 from parity.errors import EXIT_CODES, ConfigError, ErrorKind, Problem
 from parity.github import choose_program
@@ -21,7 +22,7 @@ from parity.reports.console import RunConsole
 from parity.results import BundleResult, CaseResult, Report
 from parity.verify import publish
 from parity.verify.environment import collect_environment
-from parity.verify.options import BundleOptions, declare
+from parity.verify.options import declare
 from parity.verify.prepare import build_options, fetch_bundle
 
 

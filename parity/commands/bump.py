@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from parity.commands.fetch import handle_each
+from parity.commands.options import BundleOptions
 from parity.drift import BundleDrift
 from parity.errors import ConfigError, FetchError, ParityError, Problem, ReferenceSuspectError
 from parity.lab.audits.isolated import audit_before_lock
@@ -29,7 +30,7 @@ from parity.suites import find_suite
 from parity.text import format_path
 from parity.verify import publish, selection
 from parity.verify.bundle_states import BundleState, compute_drift, load_earlier
-from parity.verify.options import BundleOptions, declare, declare_flag
+from parity.verify.options import declare, declare_flag
 from parity.verify.prepare import build_options
 
 EXIT_NEWER = 10  # Exit code where something newer exists
@@ -129,9 +130,8 @@ def _check_layout(bundle: Bundle, fetched: FetchedBundle, options: BumpOptions) 
         ConfigError: It has none, or they are in a folder of it.
         ReferenceSuspectError: They cannot be read.
     """
-    suite = find_suite(bundle.suite)
     try:
-        if suite is not None:
+        if suite := find_suite(bundle.suite):
             suite.cases(fetched.path, build_options(bundle, options))
     except ReferenceSuspectError as error:
         (problem, *_) = error.problems

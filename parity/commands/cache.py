@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
+from parity.commands.options import parse_size
 from parity.errors import ConfigError, IntegrityError, Problem
 from parity.lockfile import load
 from parity.reports.console import RunConsole
@@ -19,7 +20,7 @@ from parity.store.entries import StoreEntry
 from parity.store.paths import StorePaths
 from parity.store.store import Store
 from parity.text import format_count, sanitize
-from parity.verify.options import declare, parse_size
+from parity.verify.options import declare
 
 _AGE = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from parity.commands.options import parse_size
 from parity.errors import ConfigError, Problem
 from parity.reports.console import RunConsole
 from parity.verify import publish
-from parity.verify.options import declare, declare_flag, declare_list, parse_size
+from parity.verify.options import declare, declare_flag, declare_list
 
 _KIND_OPTIONS = {
     "serialize": {"size", "upstream_only", "pth", "gguf"},

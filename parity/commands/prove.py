@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parity.commands.fetch import handle_each
+from parity.commands.options import BundleOptions
 from parity.commands.selection import choose_bundles
 from parity.diagnose import name_no_alternatives
 from parity.errors import ErrorKind, ParityError
@@ -24,7 +25,7 @@ from parity.lockfile import Bundle
 from parity.reports.console import RunConsole
 from parity.results import Finding
 from parity.suites.base import Case, Dump
-from parity.verify.options import BundleOptions, VerifyOptions
+from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparationError, PreparedBundle, prepare_bundle
 
 

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from parity.bundle.manifest_outputs import FORMATS
-from parity.bundle.tensor_case import TensorCase
+from parity.bundle.tensor_case import FORMATS, TensorCase
 from parity.checkpoints import locate_tensors
 from parity.checkpoints.gguf_types import BY_NAME
 from parity.lab.array_files import to_array

@@ -20,7 +20,6 @@ SUMMARIES = ("full", "compact", "false")
 #: Limits of numbers on the command line: digits of a count, seconds of a deadline.
 _MAX_DIGITS, _MAX_SECONDS = 9, 1e9
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?(?:[eE][-+]?[0-9]{1,3})?", re.ASCII)
-_SIZE = re.compile(r"([0-9]{1,12})([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
 
 
 def declare(argument: str, text: str, unset: Any = MISSING, **more: Any) -> Any:
@@ -84,14 +83,6 @@ def parse_seconds(text: str) -> float:
     return value
 
 
-def parse_size(text: str) -> int:
-    """Return bytes from a number with K, M, G or T for powers of 1,024."""
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise ArgumentTypeError(f"{text!r} is not a size such as 500M or 10G")
-    return int(match[1]) << (10 * " KMGT".index(match[2].upper() or " "))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Options of every verb that reads a lockfile."""
@@ -110,13 +101,6 @@ class Options:
         if self.lockfile != self.repo / "fixtures.lock.yaml":
             words += ["--lockfile", display_path(self.lockfile)]
         return words
-
-
-@dataclass(frozen=True, kw_only=True)
-class BundleOptions(Options):
-    """Options of a verb on some or all bundles."""
-
-    bundles: Sequence[str] = declare("ID", "bundles (default: all)", (), nargs="*")
 
 
 @dataclass(frozen=True, kw_only=True)

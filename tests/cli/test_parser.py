@@ -10,7 +10,8 @@ import pytest
 
 from parity import __version__
 from parity.cli import parser as cli
-from parity.verify.options import BundleOptions, VerifyOptions
+from parity.commands.options import BundleOptions
+from parity.verify.options import VerifyOptions
 
 
 @pytest.fixture

@@ -627,9 +627,8 @@ def test_ready_dumps_are_loaded(tmp_path: Path) -> None:
         "dump-empty",
         f"The dump of this case is empty: '{folder}/empty' contains no file.",
     )
-    assert (missing.code, missing.where, missing.message) == (
+    assert (missing.code, missing.message) == (
         "dump-missing",
-        LOCK,
         f"There is no dump of this case: the folder '{folder}/gone' does not exist.",
     )
 

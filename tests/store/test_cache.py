@@ -15,11 +15,11 @@ import pytest
 
 from parity.__main__ import run_command_line
 from parity.commands.cache import parse_age
+from parity.commands.options import parse_size
 from parity.lockfile import Bundle, Dump, Locked
 from parity.store import disk, entries
 from parity.store.entries import GcPolicy, StoreEntry, choose_removals
 from parity.store.store import Store
-from parity.verify.options import parse_size
 from tests.support.fetching import compute_sha256, read_files
 from tests.support.tar import make_member, make_tar
 

@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from parity.bundle.manifest_outputs import JsonRule
-from parity.bundle.tensor_case import TensorCase
+from parity.bundle.tensor_case import JsonRule, TensorCase
 from parity.lab.faults import Fault, make_file_fault
 from parity.tensors.json_values import list_parts, read_json
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from parity.bundle.document import Place
-from parity.bundle.manifest_outputs import JsonRule
-from parity.bundle.tensor_case import TensorCase
+from parity.bundle.tensor_case import JsonRule, TensorCase
 from parity.bundle.tolerances import JSON_TOLERANCES, tighten
 from parity.errors import Problem
 from parity.results import Finding

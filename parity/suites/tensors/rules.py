@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from parity.bundle.layout import make_suspect_error
-from parity.bundle.manifest_outputs import JsonRule
-from parity.bundle.tensor_case import TensorCase
+from parity.bundle.tensor_case import JsonRule, TensorCase
 from parity.bundle.tensor_rules import EXACT, Check, Rule, describe_unmatched, resolve_rules
 from parity.bundle.tolerances import Tolerances
 from parity.errors import Problem

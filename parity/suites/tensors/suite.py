@@ -13,9 +13,8 @@ from typing import Any
 
 from parity.bundle import manifest
 from parity.bundle.layout import list_parts
-from parity.bundle.manifest_outputs import FORMATS
 from parity.bundle.reader_record import read_record
-from parity.bundle.tensor_case import TensorCase
+from parity.bundle.tensor_case import FORMATS, TensorCase
 from parity.bundle.tensor_rules import Rule
 from parity.bundle.tolerances import JSON_TOLERANCES, Tolerances
 from parity.checkpoints.location import read_stored_dtypes
@@ -59,7 +58,7 @@ def read_cases(tree: Path, options: Mapping[str, Any]) -> tuple[Case, ...]:
     read = manifest.read_manifest(tree, options.get("manifest"))
     details = [replace(entry, is_transposed=logical and _is_gguf(entry)) for entry in read.cases]
     if problems := find_rule_problems(details):
-        raise read.make_error(problems)
+        raise read.error(*problems)
     record = read_record(tree)
     return tuple(_build_case(entry, record.get_outcomes(entry.id)) for entry in details)
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from parity import checkpoints
-from parity.bundle.manifest_outputs import FORMATS
-from parity.bundle.tensor_case import TensorCase
+from parity.bundle.tensor_case import FORMATS, TensorCase
 from parity.checkpoints.location import read_stored_types
 from parity.checkpoints.written import read_written
 from parity.checkpoints.written_file import WrittenFile

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from parity.bundle.manifest_outputs import JsonRule
-from parity.bundle.tensor_case import TensorCase
+from parity.bundle.tensor_case import JsonRule, TensorCase
 from parity.lab.faults.document_faults import list_document_faults
 from parity.suites.base import Dump
 from parity.suites.tensors.documents import compare_outputs
