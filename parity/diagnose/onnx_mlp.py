@@ -7,7 +7,6 @@ reference's on at least one. Two mistakes at once are tried, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, combinations
 from typing import Any, NamedTuple
@@ -27,8 +26,7 @@ _MIN_VISIBLE = 1e-30  # Below this a weight is seen in no output
 _FACTORS = (2.0, 0.5, -1.0, 0.1, 10.0, 0.25, 4.0, 0.0)
 
 
-@dataclass(frozen=True)
-class Mlp:
+class Mlp(NamedTuple):
     """Linear, ReLU, Linear: weights ``[out, in]``, biases ``[out]``, and functions between."""
 
     weight1: Array
@@ -50,10 +48,6 @@ class Mlp:
         with np.errstate(all="ignore"):
             hidden = self.hidden(self.first(x) @ self.weight1.T + self.bias1)
             return self.last(hidden @ self.weight2.T + self.bias2)
-
-    def change(self, **changes: Change) -> Mlp:
-        """Return the MLP with functions applied to some of its weights and biases."""
-        return _replace({name: how(getattr(self, name)) for name, how in changes.items()}, self)
 
 
 class MlpMistake(NamedTuple):
@@ -84,7 +78,7 @@ def find_mlp_mistake(
     )
     mlp = Mlp.of(weights)
     single = list_mistakes(mlp)
-    alone = (*single, *list_rare_mistakes(mlp), *_fit_factors(mlp, x, wrong))
+    alone = (*single, *list_rare_mistakes(), *_fit_factors(mlp, x, wrong))
     for made in chain(((one,) for one in alone), combinations(single, 2)):
         candidate, texts = mlp, [one.text for one in made]
         for one in made:
@@ -134,15 +128,15 @@ _ACTIVATIONS: dict[str, Change] = {
 }
 
 
-def _name_activation(text: str, **places: Change) -> MlpMistake:
-    return MlpMistake("onnx-activation", text, partial(_replace, places))
+def _name_activation(text: str, **places: Any) -> MlpMistake:
+    return MlpMistake("onnx-activation", text, lambda mlp: mlp._replace(**places))
 
 
 def list_mistakes(mlp: Mlp) -> list[MlpMistake]:
     """List the mistakes of which two may come together."""
 
     def change(code: str, text: str, **changes: Change) -> MlpMistake:
-        return MlpMistake(code, text, lambda other: other.change(**changes))
+        return MlpMistake(code, text, partial(_change, changes))
 
     found = []
     for layer in (1, 2):
@@ -170,13 +164,16 @@ def list_mistakes(mlp: Mlp) -> list[MlpMistake]:
     ]
     if mlp.weight1.size == mlp.weight2.size:
         one, two = mlp.weight1, mlp.weight2
-        swap = {"weight1": two.reshape(one.shape), "weight2": one.reshape(two.shape)}
+        swap: dict[str, Any] = {
+            "weight1": two.reshape(one.shape),
+            "weight2": one.reshape(two.shape),
+        }
         text = "the weights of fc1 and fc2 are exchanged"
-        found.append(MlpMistake("onnx-swapped", text, partial(_replace, swap)))
+        found.append(MlpMistake("onnx-swapped", text, lambda other: other._replace(**swap)))
     return found
 
 
-def list_rare_mistakes(mlp: Mlp) -> list[MlpMistake]:
+def list_rare_mistakes() -> list[MlpMistake]:
     """List the mistakes that are looked for alone: with a second one too much would fit."""
     softmax = "a softmax over the batch, which has one item,"
     found = [
@@ -197,13 +194,14 @@ def list_rare_mistakes(mlp: Mlp) -> list[MlpMistake]:
     }
     for who, fields in groups.items():
         for code, text, change in _CONVERSIONS:
-            values = {field: change(getattr(mlp, field)) for field in fields}
-            found.append(MlpMistake(code, f"{who} {text}", partial(_replace, values)))
+            changes = dict.fromkeys(fields, change)
+            found.append(MlpMistake(code, f"{who} {text}", partial(_change, changes)))
     return found
 
 
-def _replace(values: Mapping[str, Any], mlp: Mlp) -> Mlp:
-    return replace(mlp, **values)
+def _change(changes: Mapping[str, Change], mlp: Mlp) -> Mlp:
+    changed: dict[str, Any] = {name: how(getattr(mlp, name)) for name, how in changes.items()}
+    return mlp._replace(**changed)
 
 
 #: Code, text and function of what may have been done to the numbers of an initialiser.
@@ -253,7 +251,7 @@ def _make_factor_mistake(layer: int, alpha: float, beta: float) -> MlpMistake:
         f"weight{layer}": lambda weight: alpha * weight,
         f"bias{layer}": lambda bias: beta * bias,
     }
-    return MlpMistake("onnx-factor", text, lambda mlp: mlp.change(**scale))
+    return MlpMistake("onnx-factor", text, partial(_change, scale))
 
 
 def _round_factor(factor: float) -> float:

@@ -7,13 +7,12 @@ A verdict never depends on it: a diagnosis that fails leaves the finding as it i
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from parity.items.matching import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
@@ -129,58 +128,3 @@ def add_label_cause(
         )
 
     return add_cause(finding, find)
-
-
-def add_output_cause(
-    findings: Sequence[Finding],
-    folder: Path,
-    *,
-    inputs: Mapping[str, Any],
-    expected: Mapping[str, Any],
-    obtained: Mapping[str, Any],
-    tolerance: float,
-) -> list[Finding]:
-    """Add the cause to those of a case's ``findings`` that are about outputs of its model.
-
-    The case's ``folder`` has the MLP's weights; ``tolerance`` is absolute.
-    """
-
-    def find() -> Cause | None:
-        from parity.diagnose import onnx_mlp
-
-        weights = [*_read_weights(folder).values()]
-        return onnx_mlp.find_mlp_mistake(weights, inputs, expected, obtained, tolerance)
-
-    return [
-        add_cause(finding, find)
-        if finding.level == "error" and (finding.tensor or "").startswith("onnx-vs-torch/")
-        else finding
-        for finding in findings
-    ]
-
-
-def add_model_cause(
-    findings: Sequence[Finding], folder: Path, file: Path, inputs: Any
-) -> list[Finding]:
-    """Add the cause to those of a case's ``findings`` about a model that does not load or run.
-
-    ``inputs`` are those of the model ``file`` by onnxruntime: name, type, shape.
-    """
-
-    def find() -> Cause | None:
-        from parity.diagnose import onnx_weights
-
-        weights = _read_weights(folder)
-        return onnx_weights.find_unfilled_inputs(
-            inputs or [], weights
-        ) or onnx_weights.find_misplaced_weights(file, weights)
-
-    codes = ("onnx-load", "onnx-run")
-    return [add_cause(f, find) if f.code in codes else f for f in findings]
-
-
-def _read_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
-    from parity.tensors.bin import read_tensors
-
-    names = ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
-    return dict(zip(names, read_tensors(folder / "mlp_weights.bin", 4), strict=True))

@@ -167,7 +167,7 @@ _WEIGHT_FAULTS = {
 def list_onnx_faults(export: OnnxExport) -> Iterator[Fault]:
     """List the faults of an exporter."""
     right = Mlp.of(list(export.weights))
-    mistakes = {one.text: one for one in list_rare_mistakes(right)}
+    mistakes = {one.text: one for one in list_rare_mistakes()}
     moved = np.roll(export.weights[0], -1)
     rows: list[tuple[str, str, str, OnnxExport, str]] = [
         *((name, text, code, replace(export, **changes), "")

@@ -12,8 +12,7 @@ from parity.items.identity import identify_rows
 from parity.items.matching import UNKNOWN
 from parity.lab.views.base import TensorView, build_unknown_error
 from parity.suites.base import Case, Dump
-from parity.suites.dataloader.reference import read_folder, read_reference
-from parity.suites.dataloader.suite import list_candidates
+from parity.suites.dataloader.suite import read_folder, read_reference
 from parity.tensors.dtypes import DTYPES
 
 
@@ -26,14 +25,12 @@ def view(case: Case, dump: Dump, tensor: str) -> TensorView:
     if batches is None:
         raise DumpError(Problem(found[0].code, found[0].message))
     is_ordered = case.detail.mode == "ORDER"
-    candidates = list_candidates(case.detail, reference)
-    identified = identify_rows(
-        reference.dataset, candidates, batches, case.tolerances["max_abs"], ordered=is_ordered
-    )
+    dataset, tolerance = reference.dataset, case.tolerances["max_abs"]
+    identified = identify_rows(dataset, reference.expected, batches, tolerance, ordered=is_ordered)
     rows, note = identified, "each row beside the item that it is"
     if is_ordered and len(reference.expected) == len(identified):
         rows, note = reference.expected, "each row beside the one expected there"
-    table: NDArray[Any] = getattr(reference.dataset, tensor)
+    table: NDArray[Any] = getattr(dataset, tensor)
     known = rows != UNKNOWN
     expected = np.full((len(rows), *table.shape[1:]), np.nan, "<f4")
     expected[known] = table[rows[known]]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +17,22 @@ from numpy.typing import NDArray
 from parity.bundle.layout import make_suspect_error, read_json
 from parity.bundle.tolerances import Tolerances
 from parity.results import Finding, Level
-from parity.suites import diagnosis
 from parity.suites.base import Case, Dump, DumpComparison
 from parity.suites.bundle_files import find_unread_dump_files
+from parity.suites.diagnosis import add_cause
 from parity.suites.messages import format_list, report_error
 from parity.suites.serialize import onnx_run
 from parity.suites.serialize.onnx_run import Arrays, format_runtime_message
 from parity.suites.tensor_values import list_measures, report_values
 from parity.suites.tolerance_findings import check_arrays, check_near_bound
+from parity.tensors.bin import read_tensors
 from parity.tensors.compare import compare_arrays
 from parity.tensors.dtypes import F32
 from parity.tensors.measures import Measures
 from parity.text import format_count
+
+if TYPE_CHECKING:
+    from parity.diagnose.cause import Cause
 
 _NEWER_THAN_CHECKER = re.compile(
     r"is higher than the checker|not registered for .*opset|opset.* is not supported", re.IGNORECASE
@@ -118,16 +122,31 @@ def _run_model(
             _compare_runs(result, port_outputs, state)
         if result.get("inputs") and not any(f.level == "error" for f in state.findings):
             state.findings += _check_batch(out, result["inputs"][0], state, is_free=is_free)
-        found = diagnosis.add_model_cause(state.findings, case.folder, model, result.get("inputs"))
-        state.findings = diagnosis.add_output_cause(
-            found,
-            case.folder,
-            inputs=state.inputs,
-            expected=state.expected,
-            obtained=state.outputs,
-            tolerance=state.tolerances.get("max_abs", 0.0),
-        )
+    find = partial(_find_cause, case.folder, model, result.get("inputs") or [], state)
+    state.findings = [add_cause(one, partial(find, one)) for one in state.findings]
     return result
+
+
+def _find_cause(
+    folder: Path, model: Path, declared_inputs: Any, state: _Comparisons, finding: Finding
+) -> Cause | None:
+    """Find the cause of wrong outputs, or of a model that does not load or run."""
+    from parity.diagnose import onnx_mlp, onnx_weights
+
+    is_output = finding.level == "error" and (finding.tensor or "").startswith("onnx-vs-torch/")
+    if finding.code not in ("onnx-load", "onnx-run") and not is_output:
+        return None
+    arrays = read_tensors(folder / "mlp_weights.bin", 4)
+    if is_output and finding.code != "onnx-run":
+        tolerance = state.tolerances.get("max_abs", 0.0)
+        return onnx_mlp.find_mlp_mistake(
+            arrays, state.inputs, state.expected, state.outputs, tolerance
+        )
+    names = ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
+    weights = dict(zip(names, arrays, strict=True))
+    return onnx_weights.find_unfilled_inputs(
+        declared_inputs, weights
+    ) or onnx_weights.find_misplaced_weights(model, weights)
 
 
 def _compare_runs(result: Mapping[str, Any], port_outputs: Arrays, state: _Comparisons) -> None:
