@@ -51,6 +51,8 @@ def add_tensor_cause(
     checkpoint.
     """
     name = finding.tensor or ""
+    if finding.code == "not-verified":
+        return finding
 
     def find() -> Cause | None:
         from parity.diagnose import FailingTensor, diagnose

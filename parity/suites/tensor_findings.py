@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,25 +11,18 @@ from parity.bundle.tensor_rules import Check
 from parity.checkpoints import StorageLocation
 from parity.checkpoints.location import view_elements
 from parity.results import Finding
-from parity.suites import (
-    diagnosis,
-    tensor_headers,
-    tensor_names,
-    tensor_notices,
-    tolerance_findings,
-)
+from parity.suites import tensor_headers, tensor_names, tensor_notices, tolerance_findings
 from parity.suites.base import DumpComparison
 from parity.suites.bundle_files import report_unread_dump_files
+from parity.suites.diagnosis import add_tensor_cause
 from parity.suites.messages import format_name, report_error, report_unreadable
 from parity.suites.tensor_reference import TensorReference
 from parity.suites.tensor_values import (
     FindPair,
     allows_other_shapes,
-    allows_shape,
     list_measures,
     report_branches,
     report_outcomes,
-    report_uncovered,
     report_values,
     run_measures,
 )
@@ -46,10 +39,8 @@ from parity.tensors.stored import StoredTensor
 
 def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpComparison:
     """Compare the tensors of a dump with the reference's; report every one that fails."""
-    findings = [_report_broken(name, error) for name, error in found.unreadable.items()]
-    findings += [tensor_names.report_duplicate(name) for name in found.duplicates]
     more, renamed = tensor_names.check_names(reference, found)
-    findings += more
+    findings = [*_report_files(found), *more]
     results: dict[str, Measures] = {}
 
     pairs = {
@@ -67,8 +58,13 @@ def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpCo
         more, measures = _compare_pair(name, pair, reference, pairs.get, known)
         # A dump in f32 cannot have complex numbers, but may have a part of them.
         is_part = pair.obtained.suffix == ".bin" and pair.expected.dtype.kind == "complex"
-        if measures is not None or (is_part and pair.expected.shape == pair.obtained.shape):
-            more = more if reference.is_trace else _add_causes(more, name, pair, reference)
+        has_values = is_part and pair.expected.shape == pair.obtained.shape
+        if (measures is not None or has_values) and not reference.is_trace:
+            bounds, given = reference.select_bounds(name), reference.tensors
+            more = [
+                add_tensor_cause(one, *pair, bounds, locate=reference.locate, others=given)
+                for one in more
+            ]
         findings += more
         if measures is not None:
             results[name] = measures
@@ -77,7 +73,11 @@ def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpCo
         if cover in results:
             results[name] = Measures(bounds={}, count=pair.expected.count)
         elif cover and cover not in pairs:
-            findings.append(report_uncovered(name, cover))
+            message = (
+                f"{format_name(name)} is compared by a measure of {cover}, which is missing from "
+                "the dump"
+            )
+            findings.append(report_error("measure", message, tensor=name))
     pairs = {name: pair for name, pair in pairs.items() if name in results}
     findings += tensor_notices.collect_notices(reference, pairs, results)
     more, scales = tolerance_findings.check_tensors(reference, pairs, results)
@@ -92,6 +92,17 @@ def compare_tensors(reference: TensorReference, found: FolderContents) -> DumpCo
         compared=sum(m.count for m in results.values()),
         tensors=tuple(reference.tensors),
     )
+
+
+def _report_files(found: FolderContents) -> Iterator[Finding]:
+    """Report files that cannot be read, and tensors that several files have."""
+    for name, error in found.unreadable.items():
+        # A `.bin` or `.npy` is one tensor, whose name ``known-failures`` may use.
+        tensor = name if name.endswith(".safetensors") else name.rpartition(".")[0]
+        yield replace(report_unreadable(name, error), tensor=tensor)
+    for name in found.duplicates:
+        message = f"more than one file of the dump has {format_name(name)}; write each tensor once"
+        yield report_error("tensor-twice", message, tensor=name, kind="dump")
 
 
 def _compare_plain(reference: TensorReference, pairs: Mapping[str, Pair]) -> dict[str, Measures]:
@@ -117,32 +128,6 @@ def _compare_plain(reference: TensorReference, pairs: Mapping[str, Pair]) -> dic
     for (_, *bounds), members in groups.items():
         found |= compare_small(members, dict(bounds))
     return found
-
-
-def _report_broken(name: str, error: FormatError) -> Finding:
-    """Report a file; a `.bin` or `.npy` is one tensor, whose name ``known-failures`` may use."""
-    stem, _, suffix = name.rpartition(".")
-    return replace(report_unreadable(name, error), tensor=name if suffix == "safetensors" else stem)
-
-
-def _add_causes(
-    findings: list[Finding],
-    name: str,
-    pair: Pair,
-    reference: TensorReference,
-) -> list[Finding]:
-    return [
-        finding
-        if finding.code == "not-verified"
-        else diagnosis.add_tensor_cause(
-            finding,
-            *pair,
-            reference.select_bounds(name),
-            locate=reference.locate,
-            others=reference.tensors,
-        )
-        for finding in findings
-    ]
 
 
 def _compare_pair(
@@ -199,7 +184,7 @@ def _compare_check(
 ) -> tuple[list[Finding], Measures | None]:
     """Compare a tensor under one check; no findings mean that it passes."""
     expected, obtained = pair
-    if expected.shape != obtained.shape and not allows_shape(check, obtained):
+    if expected.shape != obtained.shape and not allows_other_shapes(check, obtained):
         return [tensor_headers.report_shape(name, expected, obtained, reference)], None
     if check.measures and not check.bounds:
         measures = Measures(bounds={}, count=expected.count)

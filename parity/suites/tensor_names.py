@@ -25,6 +25,17 @@ _MAX_RULES = 64  # Ways of changing a name that are tried, at most
 _MAX_RENAMINGS = 4  # Rules that are reported: one may hold for weights, another for biases
 
 
+class Rule(NamedTuple):
+    """A way in which names were changed: a verb phrase, and the change; ``""`` if it has none."""
+
+    description: str
+    change: Callable[[str], str]
+
+
+Renaming = tuple[Rule, dict[str, str]]  # Also the dump's names by those of the reference
+_NONE: Renaming = Rule("", str), {}
+
+
 def check_names(
     reference: TensorReference, found: FolderContents
 ) -> tuple[list[Finding], dict[str, str]]:
@@ -33,30 +44,23 @@ def check_names(
     missing = [name for name in reference.tensors if name not in found.tensors]
     absent = [name for name in missing if reference.is_optional(name)]
     missing = [name for name in missing if name not in absent]
-    reported = [] if many_broken else [name for name in missing if name not in found.lost]
-    extra = [
-        name
-        for name in found.tensors
-        if name not in reference.tensors and name not in reference.unreferenced
-    ]
+    left = [] if many_broken else [name for name in missing if name not in found.lost]
+    known = {*reference.tensors, *reference.unreferenced}
+    extra = [name for name in found.tensors if name not in known]
     findings = _report_absent(absent, reference)
     renamed: dict[str, str] = {}
-    mapped: set[str] = set()
     for _ in range(_MAX_RENAMINGS):
-        left = [name for name in reported if name not in renamed]
-        free = [name for name in extra if name not in mapped]
-        if not left or not free:
+        rule, now = _find_renaming(left, extra, reference, found) if left and extra else _NONE
+        if not now:
             break
-        rule, found_now = _find_renaming(left, free, reference, found)
-        if not found_now:
-            break
-        findings.append(_report_renaming(rule.description, found_now))
-        renamed |= found_now
-        mapped |= {*found_now.values(), *filter(None, map(rule.change, reference.unreferenced))}
-    left = [name for name in reported if name not in renamed]
+        findings.append(_report_renaming(rule.description, now))
+        renamed |= now
+        left = [name for name in left if name not in now]
+        mapped = {*now.values(), *filter(None, map(rule.change, reference.unreferenced))}
+        extra = [name for name in extra if name not in mapped]
     findings += _report_missing(left, missing, reference)
     level: Any = "error" if reference.complete else "warning"
-    for name in [name for name in extra if name not in mapped]:
+    for name in extra:
         message = f"{format_name(name)} is in the dump, the reference has no such tensor"
         findings.append(Finding(level=level, code="tensor-extra", tensor=name, message=message))
     return findings, renamed
@@ -76,24 +80,24 @@ def _report_absent(names: list[str], reference: TensorReference) -> list[Finding
 
 def _find_renaming(
     missing: list[str], extra: list[str], reference: TensorReference, found: FolderContents
-) -> tuple[Rule, dict[str, str]]:
+) -> Renaming:
     """Find the rule that maps most missing names onto extra ones whose values are right."""
     available = set(extra)
-    best: tuple[Rule, dict[str, str]] = Rule("", str), {}
+    best = _NONE
     for rule in propose_rules(missing, extra):
         renamed = {name: new for name in missing if (new := rule.change(name)) in available and new}
         if len(renamed) > len(best[1]) and len(set(renamed.values())) == len(renamed):
             best = rule, renamed
     if not _count_right(best[1], reference, found):
-        best = Rule("", str), {}
+        best = _NONE
     return max(best, _find_shift(missing, extra, reference, found), key=lambda one: len(one[1]))
 
 
 def _find_shift(
     missing: list[str], extra: list[str], reference: TensorReference, found: FolderContents
-) -> tuple[Rule, dict[str, str]]:
+) -> Renaming:
     """Find the shift of an index under which all tensors are right, not only the missing ones."""
-    best: tuple[Rule, dict[str, str]] = Rule("", str), {}
+    best = _NONE
     for rule in propose_shifts(missing, extra):
         renamed = {name: new for name in reference.tensors if (new := rule.change(name))}
         if len(renamed) > len(best[1]) and found.tensors.keys() >= set(renamed.values()):
@@ -178,19 +182,6 @@ def _describe_place(
         if all(other in missing for other in inside):
             text += f", and all {format_count(len(inside), 'tensors')} of it are missing"
     return text
-
-
-def report_duplicate(name: str) -> Finding:
-    """Report a tensor that more than one file of the dump has."""
-    message = f"more than one file of the dump has {format_name(name)}; write each tensor once"
-    return report_error("tensor-twice", message, tensor=name, kind="dump")
-
-
-class Rule(NamedTuple):
-    """A way in which names were changed: a verb phrase, and the change; ``""`` if it has none."""
-
-    description: str
-    change: Callable[[str], str]
 
 
 def propose_rules(missing: list[str], extra: list[str]) -> Iterator[Rule]:

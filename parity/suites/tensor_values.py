@@ -13,7 +13,7 @@ from parity.results import Finding
 from parity.suites.messages import format_name, format_number, report_error
 from parity.tensors.dtypes import DType
 from parity.tensors.groups import MEASURES
-from parity.tensors.groups.base import Condition, Outcome, Pair
+from parity.tensors.groups.base import Outcome, Pair
 from parity.tensors.measures import Measures, Sample
 from parity.tensors.stored import StoredTensor
 from parity.text import align_columns, format_count
@@ -22,7 +22,7 @@ FindPair = Callable[[str], Pair | None]
 
 
 def report_values(name: str, measures: Measures, shape: tuple[int, ...], dtype: DType) -> Finding:
-    """The finding for values that break a bound, with counts, worst and first elements."""
+    """Report values that break a bound, with counts, worst and first elements."""
     worst = measures.worst
     if worst is None:
         message = (
@@ -104,9 +104,9 @@ def format_bounds(tolerances: Mapping[str, float]) -> str:
     """Format the tolerances."""
     if tolerances.get("exact"):
         return "bound: exact"
-    signs = {name: ">=" if name == "cosine" else "<=" for name in tolerances}
     return "bound: " + ", ".join(
-        f"{name} {signs[name]} {value:g}" for name, value in tolerances.items()
+        f"{name} {'>=' if name == 'cosine' else '<='} {value:g}"
+        for name, value in tolerances.items()
     )
 
 
@@ -116,6 +116,7 @@ def list_measures(measures: Measures) -> dict[str, Any]:
     more: dict[str, Any] = {"measures": found} if found else {}
     more |= {"branch": measures.branch} if measures.branch else {}
     bounds, is_whole = measures.bounds, not measures.is_screened
+    decades = {str(decade): count for decade, count in sorted(measures.histogram.items())}
     by_element: dict[str, Any] = {
         "count": measures.count,
         "bad": measures.bad,
@@ -127,9 +128,7 @@ def list_measures(measures: Measures) -> dict[str, Any]:
         "not_finite_obtained": measures.nonfinite[1],
         "signed_zeros": measures.zeros if is_whole else None,
         "cosine": measures.cosine,
-        "histogram": {str(decade): n for decade, n in sorted(measures.histogram.items())}
-        if is_whole
-        else None,
+        "histogram": decades if is_whole else None,
         "bounds": dict(bounds),
         **more,
     }
@@ -139,19 +138,11 @@ def list_measures(measures: Measures) -> dict[str, Any]:
     return by_element
 
 
-def allows_other_shapes(check: Check) -> bool:
-    """Return whether the two sides may have different shapes."""
-    return (
-        bool(check.measures)
-        and not check.bounds
-        and all(MEASURES[name].shapes_differ for name in check.measures)
-    )
-
-
-def allows_shape(check: Check, obtained: StoredTensor) -> bool:
-    """Return whether a dump's shape, which is not the reference's, suits all measures."""
-    return allows_other_shapes(check) and not any(
-        MEASURES[name].find_tensor_problem(obtained, settings)
+def allows_other_shapes(check: Check, obtained: StoredTensor | None = None) -> bool:
+    """Return whether the two sides may have different shapes; that of ``obtained``, if given."""
+    return bool(check.measures and not check.bounds) and all(
+        MEASURES[name].shapes_differ
+        and not (obtained and MEASURES[name].find_tensor_problem(obtained, settings))
         for name, settings in check.measures.items()
     )
 
@@ -197,29 +188,19 @@ def describe_outcome(name: str, outcome: Outcome) -> str:
     """Describe the conditions of a measure that fail."""
     if not outcome.conditions:
         return f"{name} compared nothing, since there is nothing to compare"
-    broken = [one for one in outcome.conditions if not one.passed]
-    text = ", ".join(map(_describe_condition, broken))
+    text = ", ".join(
+        f"{one.name} is {one.value:.6g}, expected {'at least' if one.sign == '>=' else 'at most'} "
+        f"{format_number(one.limit)}"
+        for one in outcome.conditions
+        if not one.passed
+    )
     place = "" if outcome.place is None else f" (at {list(outcome.place)})"
     return f"{name}: {text}{place}"
-
-
-def _describe_condition(condition: Condition) -> str:
-    bound = "at least" if condition.sign == ">=" else "at most"
-    value = f"{condition.value:.6g}"
-    return f"{condition.name} is {value}, expected {bound} {format_number(condition.limit)}"
 
 
 def list_outcome(outcome: Outcome) -> dict[str, Any]:
     """List the numbers of a measure as a report has them."""
     return {one.name: one.value for one in outcome.conditions}
-
-
-def report_uncovered(name: str, cover: str) -> Finding:
-    """Report a tensor that is compared with another one, which is missing."""
-    message = (
-        f"{format_name(name)} is compared by a measure of {cover}, which is missing from the dump"
-    )
-    return report_error("measure", message, tensor=name)
 
 
 def report_branches(name: str, failed: Sequence[list[Finding]]) -> Finding:
