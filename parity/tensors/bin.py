@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from io import FileIO
 from math import prod
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,6 @@ _HEADER_BYTES = 256
 _MAX_LISTED = 4
 _MAX_ELEMENTS = (2**63 - 1) // F32_STORAGE.itemsize
 
-T = TypeVar("T")
-
 
 def read_tensor(path: Path) -> NDArray[np.float32]:
     """Read the tensor of a single-tensor file, in the header's shape.
@@ -45,7 +43,7 @@ def read_tensor(path: Path) -> NDArray[np.float32]:
     Raises:
         FormatError: The file is not exactly one tensor.
     """
-    return _parse_file(path, lambda file, size: _load_tensor(file, 0, size))
+    return locate_tensor(path).read_array()
 
 
 def locate_tensor(path: Path) -> StoredTensor:
@@ -54,13 +52,9 @@ def locate_tensor(path: Path) -> StoredTensor:
     Raises:
         FormatError: The file is not exactly one tensor.
     """
-    try:
-        with FileIO(path) as file:
-            raw = file.read(_HEADER_BYTES)
-            is_whole = len(raw) < _HEADER_BYTES
-            size = len(raw) if is_whole else os.fstat(file.fileno()).st_size
-    except OSError as error:
-        raise FormatError("unreadable", f"cannot be read: {error.strerror}") from error
+    with _open_file(path) as file:
+        raw = file.read(_HEADER_BYTES)
+        size = len(raw) if len(raw) < _HEADER_BYTES else _find_size(file)
     tensor, end = _locate_tensor(path, raw, 0, size)
     _check_end(end, size)
     return tensor
@@ -72,7 +66,12 @@ def read_batch(path: Path, max_bytes: int | None = None) -> list[NDArray[np.floa
     Raises:
         FormatError: The file is not exactly the tensors that it announces.
     """
-    return _parse_file(path, _parse_batch, max_bytes)
+    with _open_file(path) as file:
+        size = _find_size(file)
+        if max_bytes is not None and size > max_bytes:
+            message = f"has {size:,} bytes; at most {max_bytes:,} are read"
+            raise FormatError("too-large", message)
+        return [_load_tensor(file, one) for one in _locate_counted(path, file, size)]
 
 
 def locate_batch(path: Path, *, counted: bool = True) -> list[StoredTensor]:
@@ -84,43 +83,30 @@ def locate_batch(path: Path, *, counted: bool = True) -> list[StoredTensor]:
     Raises:
         FormatError: The file is not exactly such tensors, or more than are accepted.
     """
-
-    def parse(file: FileIO, size: int) -> tuple[list[StoredTensor], int]:
-        left, at = (_read_count(file), _WORD) if counted else (MAX_TENSORS, 0)
+    with _open_file(path) as file:
+        size = _find_size(file)
+        if counted:
+            return _locate_counted(path, file, size)
         found: list[StoredTensor] = []
-        while left > 0 and (counted or at < size):
+        at = 0
+        while at < size and len(found) < MAX_TENSORS:
             tensor, at = _locate_tensor(path, _read_header(file, at), at, size)
             found.append(tensor)
-            left -= 1
-        return found, at
-
-    return _parse_file(path, parse)
+        _check_end(at, size)
+        return found
 
 
-def read_tensors(path: Path, count: int) -> list[NDArray[np.float32]]:
-    """Read the tensors of a file of ``count`` tensors without a leading count.
-
-    Raises:
-        FormatError: The file is not exactly that many tensors.
-    """
-    return _parse_file(path, lambda file, size: _load_tensors(file, 0, size, count))
-
-
-def _parse_file(
-    path: Path, parse: Callable[[FileIO, int], tuple[T, int]], max_bytes: int | None = None
-) -> T:
-    """Apply ``parse`` to a file and its size; it returns a result and the byte it ended at."""
+@contextmanager
+def _open_file(path: Path) -> Iterator[FileIO]:
     try:
         with FileIO(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            if max_bytes is not None and size > max_bytes:
-                code, message = "too-large", f"has {size:,} bytes; at most {max_bytes:,} are read"
-                raise FormatError(code, message)
-            parsed, end = parse(file, size)
+            yield file
     except OSError as error:
         raise FormatError("unreadable", f"cannot be read: {error.strerror}") from error
-    _check_end(end, size)
-    return parsed
+
+
+def _find_size(file: FileIO) -> int:
+    return os.fstat(file.fileno()).st_size
 
 
 def _check_end(end: int, size: int) -> None:
@@ -130,11 +116,11 @@ def _check_end(end: int, size: int) -> None:
         raise FormatError("trailing-bytes", message)
 
 
-def _parse_batch(file: FileIO, size: int) -> tuple[list[NDArray[np.float32]], int]:
+def _locate_counted(path: Path, file: FileIO, size: int) -> list[StoredTensor]:
+    """Locate the tensors that follow their number; an error says what the file is without it."""
     try:
-        return _parse_counted_batch(file, size)
+        return _locate_announced(path, file, size)
     except FormatError as error:
-        file.seek(0)
         shapes = _scan_shapes(file, 0, size)
         if len(shapes) < 2:  # noqa: PLR2004 - many a truncated file is one tensor
             raise
@@ -143,15 +129,25 @@ def _parse_batch(file: FileIO, size: int) -> tuple[list[NDArray[np.float32]], in
         raise FormatError(error.code, f"{error.message}; {hint}") from None
 
 
-def _parse_counted_batch(file: FileIO, size: int) -> tuple[list[NDArray[np.float32]], int]:
-    count = _read_count(file)
-    found, at = _load_tensors(file, _WORD, size, count)
+def _locate_announced(path: Path, file: FileIO, size: int) -> list[StoredTensor]:
+    count = _parse_u32(file.read(_WORD), 0, "the number of tensors")
+    if count > MAX_TENSORS:
+        message = f"announces {count:,} tensors at byte 0; at most {MAX_TENSORS:,} are accepted"
+        raise FormatError("bad-header", message)
+    found: list[StoredTensor] = []
+    at = _WORD
+    while len(found) < count:
+        if found and at == size:
+            message = f"ends at byte {at}, after {len(found):,} of {count:,} tensors"
+            raise FormatError("truncated", message)
+        tensor, at = _locate_tensor(path, _read_header(file, at), at, size)
+        found.append(tensor)
     if shapes := _scan_shapes(file, at, size):
         total = count + len(shapes)
         announced = f"announces {count:,} of its {total:,} tensors at byte 0"
         raise FormatError("trailing-bytes", f"{announced}; not announced: {_format_shapes(shapes)}")
     _check_end(at, size)
-    return found, at
+    return found
 
 
 def describe_tensors(path: Path) -> str:
@@ -160,23 +156,19 @@ def describe_tensors(path: Path) -> str:
     Raises:
         FormatError: The file cannot be read.
     """
-
-    def parse(file: FileIO, size: int) -> tuple[str, int]:
-        count = int.from_bytes(file.read(_WORD), "little")
+    with _open_file(path) as file:
+        size, count = _find_size(file), int.from_bytes(file.read(_WORD), "little")
         shapes = _scan_shapes(file, _WORD, size)
-        file.seek(0)
         what = ", after their number" if shapes and len(shapes) == count else ""
         shapes = shapes if what else _scan_shapes(file, 0, size)
-        if len(shapes) > 1 or what:
-            count_text = format_count(len(shapes), "tensors")
-            shape_text = f"{count_text} of the shapes {_format_shapes(shapes)}{what}"
-            return f"; the file is {shape_text}; write a file for each tensor", size
-        if count > MAX_NDIM and size % _WORD == 0:
-            values = format_count(size // _WORD, "values")
-            return f"; {values} of f32 without a header look so; write their shape first", size
-        return "", size
-
-    return _parse_file(path, parse)
+    if len(shapes) > 1 or what:
+        count_text = format_count(len(shapes), "tensors")
+        shape_text = f"{count_text} of the shapes {_format_shapes(shapes)}{what}"
+        return f"; the file is {shape_text}; write a file for each tensor"
+    if count > MAX_NDIM and size % _WORD == 0:
+        values = format_count(size // _WORD, "values")
+        return f"; {values} of f32 without a header look so; write their shape first"
+    return ""
 
 
 def _scan_shapes(file: FileIO, at: int, size: int) -> list[tuple[int, ...]]:
@@ -201,27 +193,6 @@ def _format_shapes(shapes: list[tuple[int, ...]]) -> str:
     return some + (", …" if len(shapes) > _MAX_LISTED else "")
 
 
-def _load_tensors(
-    file: FileIO, at: int, size: int, count: int
-) -> tuple[list[NDArray[np.float32]], int]:
-    found: list[NDArray[np.float32]] = []
-    for number in range(count):
-        if number and at == size:
-            message = f"ends at byte {at}, after {number:,} of {count:,} tensors"
-            raise FormatError("truncated", message)
-        tensor, at = _load_tensor(file, at, size)
-        found.append(tensor)
-    return found, at
-
-
-def _read_count(file: FileIO) -> int:
-    count = _parse_u32(file.read(_WORD), 0, "the number of tensors")
-    if count > MAX_TENSORS:
-        message = f"announces {count:,} tensors at byte 0; at most {MAX_TENSORS:,} are accepted"
-        raise FormatError("bad-header", message)
-    return count
-
-
 def _locate_tensor(path: Path, raw: bytes, at: int, size: int) -> tuple[StoredTensor, int]:
     """Return the tensor whose header ``raw`` begins at byte ``at``, and the byte at its end."""
     shape, start = _parse_shape(raw, at, size)
@@ -230,24 +201,22 @@ def _locate_tensor(path: Path, raw: bytes, at: int, size: int) -> tuple[StoredTe
     return StoredTensor(path, start, F32, shape, SUFFIX, data), end
 
 
-def _load_tensor(file: FileIO, at: int, size: int) -> tuple[NDArray[np.float32], int]:
-    shape, start = _parse_shape(_read_header(file, at), at, size)
-    file.seek(start)
-    found = np.fromfile(file, F32_STORAGE, prod(shape))
-    if found.size < prod(shape):
+def _load_tensor(file: FileIO, tensor: StoredTensor) -> NDArray[np.float32]:
+    file.seek(tensor.offset)
+    found = np.fromfile(file, F32_STORAGE, tensor.count)
+    if found.size < tensor.count:
         # The file has shrunk since its size was read.
         message = (
-            f"shape {list(shape)} needs {prod(shape):,} values at byte {start}, "
+            f"shape {list(tensor.shape)} needs {tensor.count:,} values at byte {tensor.offset}, "
             f"only {found.size:,} were there when they were read"
         )
         raise FormatError("truncated", message)
-    return found.reshape(shape), start + found.nbytes
+    return found.reshape(tensor.shape)
 
 
 def _read_header(file: FileIO, at: int) -> bytes:
     """Read a header at byte ``at``, and of a small tensor the data as well."""
-    if at:
-        file.seek(at)
+    file.seek(at)
     return file.read(_HEADER_BYTES)
 
 

@@ -18,7 +18,7 @@ from parity.diagnose.onnx_mlp import Mlp, list_rare_mistakes
 from parity.diagnose.onnx_weights import encode_varint
 from parity.errors import DumpError, Problem
 from parity.lab.faults import Fault, InjectionResult, make_file_fault
-from parity.tensors.bin import encode_tensor, read_tensors
+from parity.tensors.bin import encode_tensor, locate_batch, read_tensor
 
 Array = NDArray[np.float32]
 
@@ -117,11 +117,12 @@ def _import_onnx() -> Any:
 
 def write_correct_dump(folder: Path, target: Path) -> OnnxExport:
     """Write the dump of a correct port: its model, and its own output for each input."""
-    export = OnnxExport(tuple(read_tensors(folder / "mlp_weights.bin", 4)))
+    stored = locate_batch(folder / "mlp_weights.bin", counted=False)
+    export = OnnxExport(tuple(one.read_array() for one in stored))
     export.write(target / "mlp.onnx")
     forward = Mlp.of(list(export.weights))
     for path in sorted(folder.glob("input_*.bin")):
-        (x,) = read_tensors(path, 1)
+        x = read_tensor(path)
         name = path.stem.removeprefix("input_")
         output = forward(x.astype(np.float64)).astype(np.float32)
         (target / f"port_forward_{name}.bin").write_bytes(encode_tensor(output))
@@ -202,6 +203,6 @@ def _write_export(export: OnnxExport, path: Path) -> bool:
 
 def _change_forward(folder: Path) -> InjectionResult:
     path = min(folder.glob("*_forward_*.bin"))
-    (y,) = read_tensors(path, 1)
+    y = read_tensor(path)
     path.write_bytes(encode_tensor(y + np.float32(0.01)))
     return InjectionResult((path.name,))

@@ -25,7 +25,7 @@ from parity.suites.serialize import onnx_run
 from parity.suites.serialize.onnx_run import Arrays, format_runtime_message
 from parity.suites.tensor_values import list_measures, report_values
 from parity.suites.tolerance_findings import check_arrays, check_near_bound
-from parity.tensors.bin import read_tensors
+from parity.tensors.bin import locate_batch
 from parity.tensors.compare import compare_arrays
 from parity.tensors.dtypes import F32
 from parity.tensors.measures import Measures
@@ -136,7 +136,8 @@ def _find_cause(
     is_output = finding.level == "error" and (finding.tensor or "").startswith("onnx-vs-torch/")
     if finding.code not in ("onnx-load", "onnx-run") and not is_output:
         return None
-    arrays = read_tensors(folder / "mlp_weights.bin", 4)
+    stored = locate_batch(folder / "mlp_weights.bin", counted=False)
+    arrays = [one.read_array() for one in stored]
     if is_output and finding.code != "onnx-run":
         tolerance = state.tolerances.get("max_abs", 0.0)
         return onnx_mlp.find_mlp_mistake(
