@@ -67,10 +67,15 @@ def agree(
         return "undecided", error.message, {}
     if not is_equal:
         return "undecided", f"loaded by {' and '.join(results)} with other tensors", {}
-    if not tensors:
-        return "undecided", "loaded without a tensor", {}
+    if not tensors or any(map(_has_other_bools, tensors.values())):
+        return "undecided", "loaded without a tensor, or with bools other than 0 and 1", {}
     shutil.copyfile(first, tree / mutant.id / REFERENCE)
     return "loaded", "", tolerance
+
+
+def _has_other_bools(tensor: StoredTensor) -> bool:
+    """Return whether a bool has another byte, which a port may take for true."""
+    return tensor.dtype.name == "BOOL" and bool(np.any(tensor.read_array().view(np.uint8) > 1))
 
 
 def _has_equal(

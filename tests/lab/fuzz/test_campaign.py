@@ -255,6 +255,18 @@ def test_agreement_of_readers(name: str, tmp_path: Path) -> None:
     assert agreement.agree(by_reader, mutant, tmp_path, tmp_path)[0] == expected
 
 
+@pytest.mark.parametrize("byte", [1, 2, 128])
+def test_a_bool_of_another_byte_is_undecided(byte: int, tmp_path: Path) -> None:
+    mutant = campaign.Mutant("m1", BASE, BASE.views[0], ())
+    folder = tmp_path / "safetensors" / "r" / "m1"
+    folder.mkdir(parents=True)
+    (tmp_path / "m1").mkdir()
+    content = {"w": ("BOOL", np.array([0, byte], np.uint8))}
+    (folder / "dump.safetensors").write_bytes(encode_safetensors(content))
+    found = agreement.agree({"r": {"m1": LOADED}}, mutant, tmp_path, tmp_path)
+    assert found[0] == ("loaded" if byte == 1 else "undecided")
+
+
 def test_a_file_without_a_tensor_is_undecided(tmp_path: Path) -> None:
     mutant = campaign.Mutant("m1", BASE, BASE.views[0], ())
     (tmp_path / "m1").mkdir()
