@@ -253,6 +253,8 @@ KNOWN: dict[str, Row] = {
         {"known": {"*" if where == "alone" else "a": "not yet"}}, {})
        for where in ("alone", "beside a right case") for deed in ("refuse()", "os.abort()")
        for expected in ({}, LOAD)},
+    "nothing is written, as is known": (
+        {"y": LOAD, "l": LOAD}, "pass", {"known": {"*:partial": "not yet"}}, {}),
     "all that is wrong with a case is known": (
         {"y": LOAD}, "[dump(n, (2, 3), 9, 9, 9, 9, 9, 9) for n in 'wv']",
         {"known": {"y:wrong": "why"}}, {"y": make_reference(w=W, v=W)}),
