@@ -384,124 +384,85 @@ def view(stored: NDArray[Any], raw: StorageLocation, offset: int) -> NDArray[Any
     return np.lib.stride_tricks.as_strided(flat_values, raw.shape, steps).astype("<f4")
 
 
-def test_strides_that_are_ignored(tmp_path: Path) -> None:
+def strided(folder: Path, read: Callable[[NDArray[Any], StorageLocation], Any]) -> Cause:
+    """Seven by five elements, transposed in the storage from its tenth on, as ``read`` has them."""
     stored = numbers(60)
-    raw = raw_of(tmp_path, stored, "F32", shape=(7, 5), stride=(1, 7), storage_offset=9)
-    found = cause(view(stored, raw, 9), stored[9:44], raw=raw)
-    assert str(found) == (
-        "the strides [1, 7] were ignored: in the order of the storage all 35 elements are bit-equal"
-    )
-    found = cause(view(stored, raw, 9), view(stored, raw, 0), raw=raw)
-    assert str(found) == (
-        "the storage offset 9 was ignored: read from the storage's first element all 35 elements "
-        "are bit-equal"
-    )
-    found = cause(view(stored, raw, 9), stored[:35], raw=raw)
-    assert (found.code, str(found)) == (
-        "offset-ignored+strides-ignored",
-        (
-            "two causes at once: storage offset 9 and strides [1, 7] were ignored: in the order "
-            "of the "
-            "storage from its first element all 35 elements are bit-equal"
-        ),
-    )
-    found = cause(view(stored, raw, 9), -stored[9:44], raw=raw)
-    assert found.code == "strides-ignored+sign-flipped"
+    raw = raw_of(folder, stored, "F32", shape=(7, 5), stride=(1, 7), storage_offset=9)
+    return cause(view(stored, raw, 9), read(stored, raw), raw=raw)
 
 
-def test_a_file_that_is_read_at_another_byte(tmp_path: Path) -> None:
+def at_byte(folder: Path, by: int) -> Cause:
     stored = numbers(6, 4)
-    raw = raw_of(tmp_path, stored, "F32")
-    content = raw.path.read_bytes()
-    for by, words in ((7, "7 bytes too late"), (-3, "3 bytes too early"), (1, "1 byte too late")):
-        received = np.frombuffer(content[40 + by :][: stored.nbytes], "<f4")
-        found = cause(stored, received, raw=raw)
-        assert (found.code, str(found)) == (
-            "shifted",
-            (
-                f"the checkpoint was read {words}: a header, an offset or the alignment was "
-                "misread: "
-                f"read "
-                f"{words} in the checkpoint all 24 elements are bit-equal"
-            ),
-        )
+    raw = raw_of(folder, stored, "F32")
+    content = raw.path.read_bytes()[40 + by :][: stored.nbytes]
+    return cause(stored, np.frombuffer(content, "<f4"), raw=raw)
 
 
-@pytest.mark.parametrize(
-    ("kind", "code", "other", "wrong"),
-    [
-        ("F16", "<f2", "BF16", lambda b: (b.view("<u2").astype("<u4") << 16).view("<f4")),
-        ("BF16", "<u2", "F16", lambda b: b.view("<f2").astype("<f4")),
-        ("F16", "<f2", "U16", lambda b: b.view("<u2").astype("<f4")),
-        ("F64", "<f8", "I64", lambda b: b.view("<i8").astype("<f4")),
-    ],
-)
-def test_bytes_that_are_read_as_another_dtype(
-    kind: str, code: str, other: str, wrong: Callable[[Any], Any], tmp_path: Path
-) -> None:
-    """PTH-10, PTH-17, ONX-04: dtypes of one width taken for each other."""
-    stored = numbers(3, 5).astype(code) if kind != "BF16" else (numbers(3, 5).view("<u4") >> 16)
-    stored = stored.astype(code)
-    raw = raw_of(tmp_path, stored, kind)
+def as_dtype(folder: Path, kind: str, code: str, wrong: Callable[[NDArray[Any]], Any]) -> Cause:
+    """PTH-10, PTH-17, ONX-04: stored ``kind``, of numpy's ``code``, taken for another dtype."""
+    values = numbers(4, 5)
+    stored = (values.view("<u4") >> 16 if kind == "BF16" else values).astype(code)
+    raw = raw_of(folder, stored, kind)
     with np.errstate(all="ignore"):
-        found = cause(DTYPES[kind].round_to_f32(stored), wrong(stored), raw=raw)
-    assert (found.code, str(found)) == (
-        "other-dtype",
-        (
-            f"stored {kind.lower()} was read as {other.lower()}: after reading the checkpoint's "
-            f"bytes as {other.lower()} "
-            f"all "
-            "15 elements are bit-equal"
-        ),
-    )
+        return cause(DTYPES[kind].round_to_f32(stored), wrong(stored), raw=raw)
 
 
-def test_bytes_that_are_read_as_a_wider_dtype(tmp_path: Path) -> None:
-    """f16 taken for f32: half as many elements as there should be."""
-    stored = numbers(4, 5).astype("<f2")
-    raw = raw_of(tmp_path, stored, "F16")
-    received = np.concatenate([stored.reshape(-1).view("<f4"), np.full(10, 7, "<f4")])
-    found = cause(stored.astype("<f4"), received, raw=raw)
-    assert str(found) == (
-        "stored f16 was read as f32: after reading the checkpoint's bytes as f32 10 of 20 elements "
-        "are bit-equal; the other 10 come from beyond the tensor"
-    )
-
-
-@pytest.mark.parametrize(("kind", "code"), [("U8", "u1"), ("I16", "<i2"), ("F16", "<f2")])
-@pytest.mark.parametrize("first", [0, 3])
-def test_a_slice_that_is_read_as_f32(kind: str, code: str, first: int, tmp_path: Path) -> None:
+def sliced(folder: Path, code: str, first: int) -> Cause:
     """A class that is not known is taken for f32: the offset counts elements of four bytes."""
     whole = np.random.default_rng(3).integers(1, 251, 64).astype(code)
-    path = tmp_path / "storage"
-    path.write_bytes(whole.tobytes())
+    kind = {"u1": "U8", "<i2": "I16", "<f2": "F16"}[code]
+    (folder / "storage").write_bytes(whole.tobytes())
     raw = StorageLocation(
-        path=path, start=0, stop=whole.nbytes, type_name=kind, shape=(5,), storage_offset=first
-    )
+        path=folder / "storage", start=0, stop=whole.nbytes, type_name=kind, shape=(5,),
+        storage_offset=first,
+    )  # fmt: skip
     due, received = whole[first : first + 5].astype("<f4"), whole.view("<f4")[first : first + 5]
-    found = cause(due, received, raw=raw)
-    assert (found.code, str(found)) == (
-        "other-dtype",
-        (
-            f"stored {kind.lower()} was read as f32: after reading the storage as f32 "
-            f"from its element "
-            f"{first} on all 5 elements are bit-equal"
-        ),
-    )
+    return cause(due, received, raw=raw)
 
 
-def test_stored_values_that_are_big_endian(tmp_path: Path) -> None:
-    stored = numbers(4, 5).astype("<f2")
-    raw = raw_of(tmp_path, stored, "F16")
-    with np.errstate(all="ignore"):
-        wrong = stored.byteswap().astype("<f4")
-    assert str(cause(stored.astype("<f4"), wrong, raw=raw)) == (
-        "the bytes of each stored F16 are swapped, as where big-endian was read "
-        "as little-endian: after swapping the checkpoint's bytes in groups of 2 "
-        "all 20 elements are bit-equal"
-    )
-    found = cause(stored.astype("<f4"), wrong.T, raw=raw)
-    assert found.code == "byte-swapped+transposed"
+#: How a checkpoint is read, and the cause's code; messages are golden.
+CHECKPOINT: dict[str, tuple[Callable[[Path], Cause], str]] = {
+    "strides ignored": (lambda f: strided(f, lambda v, _: v[9:44]), "strides-ignored"),
+    "offset ignored": (lambda f: strided(f, lambda v, raw: view(v, raw, 0)), "offset-ignored"),
+    "offset and strides ignored": (lambda f: strided(f, lambda v, _: v[:35]),
+        "offset-ignored+strides-ignored"),
+    "strides ignored and negated": (lambda f: strided(f, lambda v, _: -v[9:44]),
+        "strides-ignored+sign-flipped"),
+    "7 bytes too late": (lambda f: at_byte(f, 7), "shifted"),
+    "3 bytes too early": (lambda f: at_byte(f, -3), "shifted"),
+    "1 byte too late": (lambda f: at_byte(f, 1), "shifted"),
+    "f16 read as bf16": (lambda f: as_dtype(f, "F16", "<f2",
+        lambda v: (v.view("<u2").astype("<u4") << 16).view("<f4")), "other-dtype"),
+    "bf16 read as f16": (lambda f: as_dtype(f, "BF16", "<u2",
+        lambda v: v.view("<f2").astype("<f4")), "other-dtype"),
+    "f16 read as u16": (lambda f: as_dtype(f, "F16", "<f2",
+        lambda v: v.view("<u2").astype("<f4")), "other-dtype"),
+    "f64 read as i64": (lambda f: as_dtype(f, "F64", "<f8",
+        lambda v: v.view("<i8").astype("<f4")), "other-dtype"),
+    "f16 read as f32, half as many": (lambda f: as_dtype(f, "F16", "<f2",
+        lambda v: np.concatenate([v.reshape(-1).view("<f4"), np.full(10, 7, "<f4")])),
+        "other-dtype"),
+    "a slice of u8 read as f32": (lambda f: sliced(f, "u1", 0), "other-dtype"),
+    "a slice of u8 read as f32 from 3 on": (lambda f: sliced(f, "u1", 3), "other-dtype"),
+    "a slice of i16 read as f32": (lambda f: sliced(f, "<i2", 0), "other-dtype"),
+    "a slice of i16 read as f32 from 3 on": (lambda f: sliced(f, "<i2", 3), "other-dtype"),
+    "a slice of f16 read as f32": (lambda f: sliced(f, "<f2", 0), "other-dtype"),
+    "a slice of f16 read as f32 from 3 on": (lambda f: sliced(f, "<f2", 3), "other-dtype"),
+    "big-endian f16": (lambda f: as_dtype(f, "F16", "<f2",
+        lambda v: v.byteswap().astype("<f4")), "byte-swapped"),
+    "big-endian f16, transposed": (lambda f: as_dtype(f, "F16", "<f2",
+        lambda v: v.byteswap().astype("<f4").T), "byte-swapped+transposed"),
+}  # fmt: skip
+
+
+def test_checkpoints_that_are_read_wrongly_are_named_in_these_words(
+    tmp_path: Path, golden: Callable[..., None]
+) -> None:
+    found = {name: read(tmp_path) for name, (read, _) in CHECKPOINT.items()}
+    assert {name: one.code for name, one in found.items()} == {
+        name: code for name, (_, code) in CHECKPOINT.items()
+    }
+    golden(format_causes(found))
 
 
 def test_storage_that_explains_nothing_is_not_named(tmp_path: Path) -> None:
@@ -552,7 +513,6 @@ def test_one_byte_is_no_element_of_another_size(tmp_path: Path) -> None:
 
 
 def quantised(folder: Path, kind: str, rows: int = 3) -> tuple[StorageLocation, NDArray[Any]]:
-
     decoder = blocks.DECODERS[kind]
     count = rows * 2
     stored = make_random_blocks(kind, count)
@@ -563,13 +523,11 @@ def quantised(folder: Path, kind: str, rows: int = 3) -> tuple[StorageLocation, 
 
 
 def _mistakes() -> list[tuple[str, str]]:
-
     return [(k, m.name) for k in blocks.DECODERS if k[0] == "Q" for m in blocks.list_mistakes(k)]
 
 
 @pytest.mark.parametrize(("kind", "name"), _mistakes())
 def test_each_wrong_decoder_is_named(kind: str, name: str, tmp_path: Path) -> None:
-
     raw, right = quantised(tmp_path, kind)
     (wrong,) = (m for m in blocks.list_mistakes(kind) if m.name == name)
     stored = np.frombuffer(raw.path.read_bytes()[raw.start : raw.stop], np.uint8)
@@ -587,7 +545,6 @@ def test_each_wrong_decoder_is_named(kind: str, name: str, tmp_path: Path) -> No
 
 
 def test_two_wrong_ways_of_decoding_at_once(tmp_path: Path) -> None:
-
     raw, right = quantised(tmp_path, "Q4_K")
     stored = np.frombuffer(raw.path.read_bytes()[raw.start : raw.stop], np.uint8).reshape(-1, 144)
     pairs = {(a.name, b.name): both for a, b, both in blocks.pair_mistakes("Q4_K")}
@@ -598,7 +555,6 @@ def test_two_wrong_ways_of_decoding_at_once(tmp_path: Path) -> None:
 
 
 def test_a_wrong_decoder_whose_rows_are_transposed_too(tmp_path: Path) -> None:
-
     raw, right = quantised(tmp_path, "Q4_0", rows=4)
     (wrong,) = (m for m in blocks.list_mistakes("Q4_0") if m.name == "codes-unsigned")
     stored = np.frombuffer(raw.path.read_bytes()[raw.start : raw.stop], np.uint8).reshape(-1, 18)

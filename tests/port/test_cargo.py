@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import textwrap
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -615,27 +614,23 @@ def test_a_crate_that_fails_leaves_nothing_to_be_found(tmp_path: Path, fake: Any
 def test_two_processes_do_not_build_the_same_crate(tmp_path: Path, fake: Any) -> None:
     calls = fake(before="sleep 1")
     code = f"""
-        import sys
-        sys.path.insert(0, {str(Path(__file__).parents[1])!r})
         from pathlib import Path
-        from parity import cargo
         from parity.lockfile import Dump
+        from parity.port import cargo
+
         dump = Dump(crate="port@1.2.3", example="dump", profile="dev")
-        cargo.build(
-            dump, "dump", repo=Path.cwd(), toolchain="", cargo_args=(), offline=True,
+        cargo.build_program(
+            dump, "dump", repo=Path({str(tmp_path)!r}), toolchain="", cargo_args=(), offline=True,
             crates=Path({str(tmp_path / "crates")!r}), deadline=None, on_progress=print,
         )
     """
     words = (sys.executable, "-c", textwrap.dedent(code))
-    thread = threading.Thread(
-        target=process.run,
-        args=(words,),
-        kwargs={"cwd": tmp_path, "env": dict(os.environ), "timeout": 30},
-    )
-    thread.start()
-    crate(tmp_path)
-    thread.join(30)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
+    with ThreadPoolExecutor() as pool:
+        other = pool.submit(process.run, words, cwd=tmp_path, env=env, timeout=60)
+        crate(tmp_path)
 
+    assert other.result().exit_code == 0, other.result().stderr
     assert len(calls()) == 1
 
 

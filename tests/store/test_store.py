@@ -24,7 +24,6 @@ from parity.store.integrity import ArchiveRecord
 from parity.store.remote_metadata import measure
 from parity.store.retries import RetryPolicy
 from parity.store.store import FetchedBundle, Store, TreeFile, compute_tree_digest
-from tests.support import fault_server as s
 from tests.support.fetching import LINES, SOURCE, compute_sha256, read_files
 from tests.support.tar import (
     END,
@@ -385,26 +384,6 @@ def test_offline_with_the_archive_only(get: Get, store: Store) -> None:
     disk.remove(store.paths.locate_tree(TREE))
 
     assert read_files(get(bundle("https://x.org/b.tar"), offline=True).path) == FILES
-
-
-@pytest.mark.network
-def test_from_a_server_once(get: Get, store: Store) -> None:
-    with s.FaultServer({"/b.tar": [s.make_ok(DATA)]}) as server:
-        entry = bundle(f"{server.url}/b.tar")
-
-        assert (get(entry).cached, get(entry).cached) == (False, True)
-        assert len(server.requests) == 1
-    assert read_files(store.paths.locate_tree(TREE)) == FILES
-
-
-@pytest.mark.network
-def test_failed_download_keeps_its_part(get: Get, store: Store) -> None:
-    with s.FaultServer({"/b.tar": [s.make_ok(DATA[:900], length=len(DATA))]}) as server:
-        (problem,) = problems(FetchError, get, bundle(f"{server.url}/b.tar"))
-
-    assert problem.code == "fetch-network"
-    assert partials(store) == [f"{SHA256}.part"]
-    assert not (store.root / "blobs").exists()
 
 
 # Damage

@@ -153,13 +153,11 @@ def encode_provenance(
     libraries: Sequence[str],
     seeds: Mapping[str, int],
     upstream: Sequence[Mapping[str, str]] = (),
-    licence: str = "MIT",
 ) -> bytes:
     """Encode ``provenance.json``: the origin of the content, never where it was packed.
 
     ``libraries`` are those whose behaviour decides the bundle's bytes, ``seeds`` are by their use,
-    ``upstream`` are foreign files, each with name, sha256 and licence; ``licence`` is an SPDX
-    expression of all else.
+    ``upstream`` are foreign files, each with name, sha256 and licence.
     """
     versions = {name: require_version(name) for name in libraries}
     record = {
@@ -168,7 +166,7 @@ def encode_provenance(
         "versions": versions,
         "seeds": dict(seeds),
         "upstream": [dict(file) for file in upstream],
-        "licence": licence,
+        "licence": "MIT",
     }
     return encode_json(record)
 
