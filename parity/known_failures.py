@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from parity.codes import list_codes
-from parity.errors import Location, Problem
+from parity.errors import ErrorKind, Location, Problem
 from parity.results import CaseResult, Finding, decide_verdict
 
 #: Kinds of the port's own errors; a suspect reference or a broken bundle is never allowed.
@@ -154,16 +154,16 @@ class KnownFailures:
         return [self._report_passing(pattern, result.case)]
 
     def _report_passing(self, pattern: KnownFailure, cases: str) -> Finding:
-        what = f"known failure {pattern.text!r} ({pattern.reason}) no longer fails in {cases}"
-        message = f"{what}; remove it from the lockfile"
-        return Finding.from_problem(
-            Problem("known-failure-passes", message, self.where), "mismatch"
-        )
+        text = f"no longer fails in {cases}; remove it from the lockfile"
+        return self._report("known-failure-passes", "mismatch", pattern, text)
 
     def _report_unmatched(self, pattern: KnownFailure, cases: str) -> Finding:
-        what = f"known failure {pattern.text!r} ({pattern.reason}) matches no tensor of {cases}"
-        message = f"{what}; correct it, or remove it from the lockfile"
-        return Finding.from_problem(Problem("names-nothing", message, self.where), "config")
+        text = f"matches no tensor of {cases}; correct it, or remove it from the lockfile"
+        return self._report("names-nothing", "config", pattern, text)
+
+    def _report(self, code: str, kind: ErrorKind, pattern: KnownFailure, text: str) -> Finding:
+        message = f"known failure {pattern.text!r} ({pattern.reason}) {text}"
+        return Finding.from_problem(Problem(code, message, self.where), kind)
 
     def find_unused(self) -> list[Finding]:
         """Return errors of patterns with ``*`` that matched nothing in all of their cases."""

@@ -43,7 +43,7 @@ def test_code_is_kebab_case_with_a_meaning_of_one_line(word: str) -> None:
         ("http-server-error", "parity.store.failures"),
         ("store-failed", "parity.store.disk"),
         ("no-example", "parity.port.cargo.messages"),
-        ("dump-panic", "parity/port/exit_findings.py"),
+        ("dump-panic", "parity/port/output.py"),
         ("yaml-merge", "parity/bundle/yaml_reader.py"),
         ("lockfile", "parity/lockfile/parse.py"),
     ],

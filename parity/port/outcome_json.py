@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from parity.port.dump_folder import DumpFileError, has_file, is_too_deep, read_file
-from parity.port.exit_findings import TOO_DEEP, explain_exit
+from parity.port.output import TOO_DEEP, explain_exit
 from parity.port.process import ProcessResult
 from parity.port.run import DumpResult
 

@@ -16,7 +16,7 @@ from parity.errors import ConfigError, DumpError, Location, Problem
 from parity.lockfile.dump_settings import BRACES
 from parity.port import dump_folder, output, process
 from parity.port.cargo.call import Program
-from parity.port.exit_findings import TOO_DEEP, explain_exit, make_error
+from parity.port.output import TOO_DEEP, explain_exit, make_error
 
 if TYPE_CHECKING:
     import re

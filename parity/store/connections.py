@@ -101,36 +101,23 @@ def make_manager(address: str) -> PoolManager:
     """
     import urllib3
     from urllib3.exceptions import HTTPError
+    from urllib3.util import parse_url
 
     parts = urlsplit(address)
     proxies = urllib.request.getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if not proxy or is_loopback(parts.hostname or "") or urllib.request.proxy_bypass(parts.netloc):
         return urllib3.PoolManager()
-    try:
-        plain, login = _split_proxy(proxy)
-        headers = urllib3.make_headers(proxy_basic_auth=login)
-        return urllib3.ProxyManager(plain, proxy_headers=headers)
-    except (ValueError, HTTPError):
-        pass  # theirs quotes the password
+    with suppress(ValueError, HTTPError):  # theirs quotes the password
+        found = parse_url(proxy if "://" in proxy else f"http://{proxy}")
+        if _HOST.fullmatch(found.netloc or ""):  # urllib3 itself rejects other schemes
+            login = unquote(found.auth) if found.auth else None
+            login = f"{login}:" if login and ":" not in login else login
+            headers = urllib3.make_headers(proxy_basic_auth=login)
+            return urllib3.ProxyManager(f"{found.scheme}://{found.netloc}", proxy_headers=headers)
     message = f"the proxy for {parts.scheme} cannot be used: it is not the address of an HTTP proxy"
     hint = f"set {parts.scheme}_proxy to http://host:port, or unset it"
     raise FetchError(Problem("fetch-proxy", message, None, (hint,)))
-
-
-def _split_proxy(proxy: str) -> tuple[str, str | None]:
-    """Split a proxy's address into one without a login, and the login.
-
-    Raises:
-        ValueError, urllib3.exceptions.HTTPError: It is not the address of an HTTP proxy.
-    """
-    from urllib3.util import parse_url
-
-    found = parse_url(proxy if "://" in proxy else f"http://{proxy}")
-    if not _HOST.fullmatch(found.netloc or ""):
-        raise ValueError  # urllib3 itself rejects any other scheme than http and https
-    login = unquote(found.auth) if found.auth else None
-    return f"{found.scheme}://{found.netloc}", f"{login}:" if login and ":" not in login else login
 
 
 class BackgroundReader:

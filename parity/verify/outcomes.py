@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from parity.port.exit_findings import is_out_of_memory
+from parity.port.output import is_out_of_memory
 from parity.port.run import DumpResult
 from parity.results import Finding
 from parity.suites.base import Case, DumpComparison

@@ -17,7 +17,7 @@ import pytest
 
 from parity.errors import ConfigError, DumpError, Location, Problem
 from parity.lockfile import Dump
-from parity.port import cargo, exit_findings, output, process, run
+from parity.port import cargo, output, process, run
 from parity.port.cargo import Program
 from parity.port.dump_folder import MAX_DEPTH
 from parity.port.outcome_json import load_dump
@@ -468,15 +468,15 @@ def test_an_outcome_that_is_not_a_file_is_never_waited_for(tmp_path: Path, kind:
     ],
 )
 def test_running_out_of_memory_is_recognised_in_each_wording(stderr: str) -> None:
-    assert exit_findings.is_out_of_memory(ended(exit_code=1, stderr=stderr))
-    assert not exit_findings.is_out_of_memory(ended(exit_code=0, stderr=stderr))
+    assert output.is_out_of_memory(ended(exit_code=1, stderr=stderr))
+    assert not output.is_out_of_memory(ended(exit_code=0, stderr=stderr))
 
 
 def test_running_out_of_memory_is_recognised_without_a_word() -> None:
-    assert exit_findings.is_out_of_memory(ended(signal="SIGKILL"))
-    assert exit_findings.is_out_of_memory(ended(exit_code=1, reached_limit=True))
-    assert not exit_findings.is_out_of_memory(ended(exit_code=1, stderr="not a GGUF file"))
-    assert not exit_findings.is_out_of_memory(ended(signal="SIGABRT", stderr="capacity overflow"))
+    assert output.is_out_of_memory(ended(signal="SIGKILL"))
+    assert output.is_out_of_memory(ended(exit_code=1, reached_limit=True))
+    assert not output.is_out_of_memory(ended(exit_code=1, stderr="not a GGUF file"))
+    assert not output.is_out_of_memory(ended(signal="SIGABRT", stderr="capacity overflow"))
 
 
 def ended(

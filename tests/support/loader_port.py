@@ -22,7 +22,7 @@ from parity.lab.pins.packing import write_files
 from parity.lab.pins.pipeline import _build_case_files
 from parity.lockfile import Bundle, Dump
 from parity.port.dump_folder import STATE_FILE, take_snapshot
-from parity.port.exit_findings import explain_exit
+from parity.port.output import explain_exit
 from parity.port.process import ProcessResult
 from parity.port.run import DumpResult
 from parity.results import CaseResult

@@ -23,7 +23,7 @@ from parity.lab import readers
 from parity.lab.libraries import find_version
 from parity.lab.readers import ReaderResult
 from parity.lockfile import Bundle
-from parity.port import exit_findings
+from parity.port import output
 from parity.port.process import ProcessResult
 from parity.port.run import DumpResult
 from parity.results import CaseResult, Finding
@@ -178,7 +178,7 @@ def _build_dump_run(result: ReaderResult, folder: Path) -> DumpResult:
     code = None if timed_out or signal else int(result.outcome != "loaded")
     stderr = {"refused": result.reason, "limit": "MemoryError"}.get(result.outcome, "")
     completed = ProcessResult((), code, signal or None, timed_out, "", stderr, 0.0)
-    findings = exit_findings.explain_exit(
+    findings = output.explain_exit(
         completed,
         has_output=(folder / "dump.safetensors").is_file(),
         timeout_reason=f"it took more than {readers.SECONDS:g} seconds",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from parity.bundle.layout import make_suspect_error
 from parity.errors import DumpError, Problem
 from parity.port import process
-from parity.port.exit_findings import is_out_of_memory
+from parity.port.output import is_out_of_memory
 from parity.results import Finding
 from parity.suites.messages import format_list, report_error, report_unreadable
 from parity.suites.serialize import onnx_child
