@@ -58,11 +58,11 @@ class Projections(NamedTuple):
 
     table: Doubles
     rows: Doubles
-    slack: Doubles  # Largest distance of a matching item from the row; -1 where none matches
+    slack: Doubles  # Largest distance of a matching item from the row
 
 
 def project_rows(table: Floats, rows: Floats, tolerance: float, columns: Ints) -> Projections:
-    """Project both sides on ``columns``; rows with other NaN or infinities end up far apart."""
+    """Project both sides on ``columns``; an element that is not finite counts as the origin."""
     # Drawn, so that no small integer relation holds among them: sums of bits stay apart.
     weights = np.random.default_rng(0).uniform(1.0, 2.0, len(columns))
     origin = np.nan_to_num(table[0, columns].astype(np.float64), posinf=0.0, neginf=0.0)
@@ -71,16 +71,7 @@ def project_rows(table: Floats, rows: Floats, tolerance: float, columns: Ints) -
     reach = tolerance * float(weights.sum())
     # Each sum is off by at most so many roundings of the size of its terms.
     slack = reach + 4 * (len(columns) + 2) * _EPSILON * (size + reach)
-    kinds_table, kinds_rows = _number_patterns(table, rows)
-    if kinds_table is None or kinds_rows is None:
-        return Projections(at_table, at_rows, slack)
-    stride = float(np.ptp(at_table)) + 1.0
-    slack += 4 * _EPSILON * (stride * kinds_table.max(initial=0) + size)
-    return Projections(
-        at_table + stride * kinds_table,
-        at_rows + stride * kinds_rows,
-        np.where(kinds_rows < 0, -1.0, slack),
-    )
+    return Projections(at_table, at_rows, slack)
 
 
 def _project_rows(
@@ -103,31 +94,6 @@ def _project_rows(
     return total, size
 
 
-def _number_patterns(table: Floats, rows: Floats) -> tuple[Ints | None, Ints | None]:
-    """Number the patterns of NaN and infinities of items and rows; None if there are none.
-
-    Rows with a pattern that no item has get -1.
-    """
-    if np.isfinite(table).all() and np.isfinite(rows).all():
-        return None, None
-    known, kinds = np.unique(_hash_patterns(table), return_inverse=True)
-    queries = _hash_patterns(rows)
-    slot = np.minimum(np.searchsorted(known, queries), len(known) - 1)
-    return kinds.astype(np.int64), np.where(known[slot] == queries, slot, -1)
-
-
-def _hash_patterns(rows: Floats) -> NDArray[np.uint64]:
-    """Hash the positions of NaN and infinities; a collision costs time only."""
-    factors = np.random.default_rng(0).integers(1, 2**63, (3, rows.shape[1]), np.uint64)
-    found = np.zeros(len(rows), np.uint64)
-    for column in range(rows.shape[1]):
-        values, factor = rows[:, column], factors[:, column]
-        found += np.isnan(values) * factor[0]
-        found += np.isposinf(values) * factor[1]
-        found += np.isneginf(values) * factor[2]
-    return found
-
-
 class CandidateWindows(NamedTuple):
     """Items sorted by projection, ``(m,)``, and each row's window, ``(n,)``, of candidates."""
 
@@ -145,7 +111,7 @@ class CandidateWindows(NamedTuple):
         low, high = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
         low[by_rows] = np.searchsorted(items, rows - slack, "left")
         high[by_rows] = np.searchsorted(items, rows + slack, "right")
-        return cls(order, low, np.maximum(high, low))
+        return cls(order, low, high)
 
     @property
     def pair_count(self) -> int:
