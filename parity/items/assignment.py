@@ -33,7 +33,8 @@ class Edges(NamedTuple):
         """Keep the ``max_edges`` nearest edges of each row, ordered by row and distance."""
         order = np.lexsort((self.item, self.gap, self.row))
         row = self.row[order]
-        return self._select(order[rank_equals(row) < max_edges])
+        kept = order[rank_equals(row) < max_edges]
+        return Edges(*(part[kept] for part in self))
 
     def join(self, others: Edges) -> Edges:
         """Return these and ``others``, each pair once."""
@@ -41,10 +42,8 @@ class Edges(NamedTuple):
         order = np.lexsort((both.item, both.row))
         row, item = both.row[order], both.item[order]
         new = (row[1:] != row[:-1]) | (item[1:] != item[:-1])
-        return both._select(order[np.concatenate(([True], new))[: len(order)]])
-
-    def _select(self, kept: Ints) -> Edges:
-        return Edges(self.row[kept], self.item[kept], self.gap[kept])
+        kept = order[np.concatenate(([True], new))[: len(order)]]
+        return Edges(*(part[kept] for part in both))
 
 
 def rank_equals(ordered: Ints) -> Ints:

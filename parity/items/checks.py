@@ -40,10 +40,6 @@ class DeliveredBatches:
     labels: Floats  # ``(n,)``
     sizes: tuple[int, ...]  # Items of each batch; their sum is ``n``
 
-    def locate(self, position: int) -> BatchPosition:
-        """Return batch and row of the item at ``position``."""
-        return locate_row(self.sizes, position)
-
 
 def locate_row(sizes: Sequence[int], position: int, first_batch: int = 0) -> BatchPosition:
     """Return batch and row of the item at ``position``, for batches of these ``sizes``."""
@@ -81,18 +77,10 @@ class LoaderRun:
         """No item was delivered twice."""
         return len(sort_distinct(self.obtained)) == len(self.obtained)
 
-    def split_expected(self) -> list[Ints]:
-        """Split the expected items into batches."""
-        return _split_batches(self.expected, self.expected_sizes)
-
-    def split_obtained(self) -> list[Ints]:
-        """Split the obtained items into batches."""
-        return _split_batches(self.obtained, self.obtained_sizes)
-
-
-def _split_batches(items: Ints, sizes: tuple[int, ...]) -> list[Ints]:
-    ends = np.cumsum((0, *sizes)).tolist()
-    return [items[a:b] for a, b in pairwise(ends)]
+    def split_batches(self, name: str) -> list[Ints]:
+        """Split the items that are ``expected`` or ``obtained`` into batches."""
+        ends = np.cumsum((0, *getattr(self, f"{name}_sizes"))).tolist()
+        return [getattr(self, name)[a:b] for a, b in pairwise(ends)]
 
 
 @dataclass(frozen=True)
@@ -145,15 +133,8 @@ def compare_membership(
 
 def _index_expected(expected: Ints, obtained: Ints) -> tuple[Ints, Ints, Ints]:
     """Return the expected numbers, ascending, and the index of each number (or -1)."""
-    low, high = int(expected.min(initial=0)), int(expected.max(initial=-1))
-    if low >= 0 and high < 4 * len(expected) + 1024:
-        # Counting beats sorting where the numbers are those of a table.
-        present = np.bincount(expected) > 0
-        slots = np.where(present, np.cumsum(present) - 1, UNKNOWN)
-        inside = (obtained >= 0) & (obtained <= high)
-        obtained_slots = np.full(len(obtained), UNKNOWN, np.int64)
-        obtained_slots[inside] = slots[obtained[inside]]
-        return np.flatnonzero(present), slots[expected], obtained_slots
+    if not len(expected):
+        return expected, expected, np.full(len(obtained), UNKNOWN, np.int64)
     values, expected_slots = np.unique(expected, return_inverse=True)
     found = np.minimum(np.searchsorted(values, obtained), len(values) - 1)
     return values, expected_slots, np.where(values[found] == obtained, found, UNKNOWN)

@@ -7,12 +7,12 @@ positions decide where features leave a choice.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parity.items.checks import DeliveredBatches, Floats, Ints
-from parity.items.matching import UNKNOWN, is_within_tolerance, match_rows
+from parity.items.matching import UNKNOWN, is_within_tolerance, match_rows, measure_distances
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,7 @@ def _identify_unknown(
         obtained[unknown] = np.where(found == UNKNOWN, UNKNOWN, pool[found])
 
 
-@dataclass(frozen=True)
-class NearestItem:
+class NearestItem(NamedTuple):
     """Item closest to an unknown row, and the column in which they differ most."""
 
     item: int
@@ -98,22 +97,8 @@ class NearestItem:
 
 def find_nearest(table: Floats, row: Floats) -> NearestItem:
     """Find the row of ``table``, ``(m, d)``, whose largest difference from ``row`` is least."""
-    best, best_gap = 0, np.inf
-    for start in range(0, len(table), _CHUNK_ROWS):
-        part = _measure_gaps(table[start : start + _CHUNK_ROWS], row).max(axis=1)
-        index = int(part.argmin())
-        if part[index] < best_gap:
-            best, best_gap = start + index, float(part[index])
-    column = int(_measure_gaps(table[best : best + 1], row)[0].argmax())
+    items, columns = np.arange(len(table)), np.arange(len(row))
+    best = int(measure_distances(table, row[None], items, np.zeros_like(items)).argmin())
+    gaps = measure_distances(table[best][:, None], row[:, None], columns, columns)
+    column = int(gaps.argmax())
     return NearestItem(best, column, float(table[best, column]), float(row[column]))
-
-
-_CHUNK_ROWS = 1 << 14
-
-
-def _measure_gaps(table: Floats, row: Floats) -> NDArray[np.float64]:
-    with np.errstate(invalid="ignore", over="ignore"):
-        gaps = np.abs(table.astype(np.float64) - row)
-    gaps[np.isnan(gaps)] = np.finfo(np.float64).max
-    gaps[(table == row) | (np.isnan(table) & np.isnan(row))] = 0.0
-    return gaps

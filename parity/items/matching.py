@@ -27,13 +27,7 @@ Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-__all__ = [
-    "UNKNOWN",
-    "count_earlier_occurrences",
-    "is_within_tolerance",
-    "match_rows",
-    "measure_max_difference",
-]
+__all__ = ["UNKNOWN"]  # of ``assignment``; all else is defined here
 
 _CHUNK_ELEMENTS = 1 << 17  # Elements that are subtracted at once; fits the processor's caches
 #: Pairs that are checked: for each row and item, and at least.
@@ -79,13 +73,13 @@ def match_rows(table: Floats, rows: Floats, tolerance: float) -> Ints:
 def measure_max_difference(expected: Floats, obtained: Floats) -> float:
     """Return the largest difference of an element between two ``(n, d)`` arrays."""
     indices = np.arange(len(expected))
-    return float(_measure_distances(expected, obtained, indices, indices).max(initial=0.0))
+    return float(measure_distances(expected, obtained, indices, indices).max(initial=0.0))
 
 
 def is_within_tolerance(expected: Floats, obtained: Floats, tolerance: float) -> Bools:
     """Return ``(n,)``: the rows of two ``(n, d)`` arrays match as ``match_rows`` has it."""
     indices = np.arange(len(expected))
-    return _measure_distances(expected, obtained, indices, indices) <= tolerance
+    return measure_distances(expected, obtained, indices, indices) <= tolerance
 
 
 def _group_equal_rows(table: Floats) -> tuple[Ints, Ints]:
@@ -152,7 +146,7 @@ class _MatchTask(NamedTuple):
 
     def measure_gaps(self, row: Ints, item: Ints) -> NDArray[np.float64]:
         """Measure the distance of each pair."""
-        return _measure_distances(self.items, self.rows, item, row)
+        return measure_distances(self.items, self.rows, item, row)
 
 
 def _match_distinct(task: _MatchTask, projections: Projections, windows: CandidateWindows) -> Ints:
@@ -215,7 +209,7 @@ def _pair_by_rank(task: _MatchTask, projections: Projections, equal: Edges) -> E
     return Edges(row[is_close], item[is_close], np.full(int(is_close.sum()), _FIRST_GAP))
 
 
-def _measure_distances(table: Floats, rows: Floats, item: Ints, row: Ints) -> NDArray[np.float64]:
+def measure_distances(table: Floats, rows: Floats, item: Ints, row: Ints) -> NDArray[np.float64]:
     """Measure each pair's largest difference; infinite where NaN or infinities differ."""
     worst = np.empty(len(row))
     step = max(1, _CHUNK_ELEMENTS // max(1, table.shape[1]))

@@ -305,8 +305,7 @@ class TestIdentify:
 
 
 def test_a_place_among_batches_is_that_among_their_sizes() -> None:
-    batches = DeliveredBatches(np.zeros((5, 1), np.float32), np.zeros(5, np.float32), (2, 3))
-    assert batches.locate(3) == BatchPosition(1, 1)
+    assert locate_row((2, 3), 3) == BatchPosition(1, 1)
 
 
 @pytest.mark.parametrize(("distance", "reported"), [(64, 64), (-64, -64), (65, 0)])

@@ -256,13 +256,13 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pairs = 0
-        real = matching._measure_distances
+        real = matching.measure_distances
 
         def distances(table: F32, rows: F32, item: Ints, row: Ints) -> NDArray[np.float64]:
             self.pairs += len(row)
             return real(table, rows, item, row)
 
-        monkeypatch.setattr(matching, "_measure_distances", distances)
+        monkeypatch.setattr(matching, "measure_distances", distances)
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ def _find_batch(run: LoaderRun, items: Ints) -> int | None:
     """Return the number of the expected batch that consists of two or more ``items``."""
     if len(items) < 2:  # noqa: PLR2004 - one item alone proves no batch
         return None
-    batches = enumerate(run.split_expected(), run.first_batch)
+    batches = enumerate(run.split_batches("expected"), run.first_batch)
     return next((k for k, batch in batches if np.array_equal(np.sort(batch), np.sort(items))), None)
 
 
@@ -163,7 +163,7 @@ def _name_share(run: LoaderRun, items: Ints, code: str, verb: str) -> Iterator[C
 
 def _propose_shares(run: LoaderRun) -> Iterator[tuple[str, Ints]]:
     """Yield every n-th item, the n-th parts of a long run, and every n-th batch."""
-    count, batches = len(run.expected), run.split_expected()
+    count, batches = len(run.expected), run.split_batches("expected")
     for workers in range(2, min(_MAX_WORKERS, count // 2) + 1):
         for which in range(workers):
             name = f"every {_format_ordinal(workers)} item of the run (shard {which})"
@@ -231,7 +231,7 @@ def propose_order_causes(run: LoaderRun) -> Iterator[Cause]:
 
 def _propose_order_in_batches(run: LoaderRun) -> Iterator[Cause]:
     """Yield batches of the right items, some of them in another order."""
-    pairs = list(zip(run.split_expected(), run.split_obtained(), strict=True))
+    pairs = list(zip(run.split_batches("expected"), run.split_batches("obtained"), strict=True))
     if not all(np.array_equal(np.sort(one), np.sort(other)) for one, other in pairs):
         return
     moved = [k for k, pair in enumerate(pairs) if not np.array_equal(*pair)]
@@ -246,8 +246,8 @@ def propose_swapped_batches(run: LoaderRun) -> Iterator[Cause]:
     """Yield whole batches in another order."""
     if run.obtained_sizes != run.expected_sizes or len(run.expected) != len(run.obtained):
         return
-    expected = {batch.tobytes(): k for k, batch in enumerate(run.split_expected())}
-    obtained = [expected.get(batch.tobytes()) for batch in run.split_obtained()]
+    expected = {batch.tobytes(): k for k, batch in enumerate(run.split_batches("expected"))}
+    obtained = [expected.get(batch.tobytes()) for batch in run.split_batches("obtained")]
     moved = [k for k, batch in enumerate(obtained) if batch != k]
     if None in obtained or len(set(obtained)) < len(obtained) or not moved:
         return
