@@ -118,8 +118,9 @@ def audit_ranks(
 
 
 def _list_items(dataset: int | ArrayLike) -> Ints:
-    is_count = isinstance(dataset, (int, np.integer)) and dataset >= 0
-    known = np.arange(dataset) if is_count else _read_ids(dataset)
+    if isinstance(dataset, (int, np.integer)) and dataset >= 0:
+        return np.arange(dataset)
+    known = _read_ids(dataset)
     if len(sort_distinct(known)) < len(known) or known.min(initial=0) < 0:
         raise ValueError("the ids of the data set must be unique, and not negative")
     return known

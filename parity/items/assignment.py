@@ -34,7 +34,7 @@ class Edges(NamedTuple):
         order = np.lexsort((self.item, self.gap, self.row))
         row = self.row[order]
         kept = order[rank_equals(row) < max_edges]
-        return Edges(*(part[kept] for part in self))
+        return Edges(self.row[kept], self.item[kept], self.gap[kept])
 
     def join(self, others: Edges) -> Edges:
         """Return these and ``others``, each pair once."""
@@ -43,7 +43,7 @@ class Edges(NamedTuple):
         row, item = both.row[order], both.item[order]
         new = (row[1:] != row[:-1]) | (item[1:] != item[:-1])
         kept = order[np.concatenate(([True], new))[: len(order)]]
-        return Edges(*(part[kept] for part in both))
+        return Edges(both.row[kept], both.item[kept], both.gap[kept])
 
 
 def rank_equals(ordered: Ints) -> Ints:

@@ -19,7 +19,14 @@ from parity.items.records import POLICIES
 from parity.results import Finding
 from parity.suites import batch_findings, item_findings
 from parity.suites.messages import format_list, format_number, report_each, report_error
-from parity.suites.pipeline.runs import COLUMNS, ExpectedRun, Run, SlotKinds, find_indices
+from parity.suites.pipeline.runs import (
+    COLUMNS,
+    ExpectedRun,
+    Run,
+    SlotKinds,
+    check_unknown_ids,
+    find_indices,
+)
 from parity.suites.pipeline.value_checks import (
     KnownRows,
     add_wrong_ids_cause,
@@ -167,7 +174,7 @@ def _check_membership(
     is_subset = indices is None and expected.count < len(expected.dataset)
     difference = checks.compare_membership(audit.expected, obtained, is_subset=is_subset)
     found = [
-        *check_unknown_ids(run, slots),
+        *check_unknown_ids(run.id, slots.real & (slots.item == UNKNOWN), run.format_position),
         *item_findings.check_known_items(audit, difference),
     ]
     return add_wrong_ids_cause(found, run, rows, expected, known.tolerance) if has_moved else found
@@ -251,16 +258,3 @@ def _check_padding_position(run: Run, slots: SlotKinds, expected: ExpectedRun) -
         lambda slot: f"{run.format_position(slot)} is padded, {reason}",
         "padded slots are out of place",
     )
-
-
-def check_unknown_ids(run: Run, slots: SlotKinds) -> list[Finding]:
-    """Report ids that the data set does not have."""
-
-    def describe(slot: int) -> str:
-        value = run.id[slot]
-        whole = np.isfinite(value) and value == np.floor(value)
-        reason = "which the data set does not have" if whole else "which is not a whole number"
-        return f"{run.format_position(slot)} has id {format_number(value)}, {reason}"
-
-    found = np.flatnonzero(slots.real & (slots.item == UNKNOWN))
-    return report_each("item-unknown", found, describe, "rows are not items of the data set")

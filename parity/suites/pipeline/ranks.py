@@ -18,7 +18,7 @@ from parity.items.matching import UNKNOWN
 from parity.items.records import PADDING_ID, Shortfall
 from parity.results import Finding
 from parity.suites.messages import EXAMPLES, format_list, format_number, report_each, report_error
-from parity.suites.pipeline.runs import find_indices
+from parity.suites.pipeline.runs import check_unknown_ids, find_indices
 from parity.text import format_count
 
 _RANK_UNUSED = "every rank delivered the same ids: the rank is not used"
@@ -73,7 +73,16 @@ def check_ranks(
         least, most = _count_allowed(len(ids), len(shares), shortfall)
     return [
         *(_check_counts(shares) if shortfall != "uneven" else ()),
-        *_check_unknown(shares, indices),
+        *(
+            finding
+            for name, share in shares.items()
+            for finding in check_unknown_ids(
+                share.ids,
+                (indices[name] == UNKNOWN) & (share.ids != PADDING_ID),
+                share.format_position,
+                f"{name} ",
+            )
+        ),
         *_check_overlap(shares, indices, ids, counts, most),
         *report_each(
             "rank-missing",
@@ -109,25 +118,6 @@ def _check_counts(shares: Shares) -> list[Finding]:
             )
             return [report_error("rank-batches", message, measures={"counts": [*counts.values()]})]
     return []
-
-
-def _check_unknown(shares: Shares, indices: Mapping[str, Ints]) -> list[Finding]:
-    slots = {
-        name: np.flatnonzero((indices[name] == UNKNOWN) & (share.ids != PADDING_ID))
-        for name, share in shares.items()
-    }
-    ends = np.cumsum([len(each) for each in slots.values()])
-
-    def describe(number: int) -> str:
-        name, share = [*shares.items()][int(np.searchsorted(ends, number, "right"))]
-        slot = int(slots[name][number - ends[[*shares].index(name)]])  # from its end
-        return (
-            f"{name} {share.format_position(slot)} has id {format_number(share.ids[slot])}, which "
-            "the data set does not have"
-        )
-
-    text = "rows are not items of the data set"
-    return report_each("item-unknown", np.arange(ends[-1]), describe, text)
 
 
 def _check_overlap(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,8 @@ from parity.items.matching import UNKNOWN
 from parity.items.records import PADDING_ID, Dataset, Policy
 from parity.results import Finding
 from parity.suites.batch_findings import check_gaps, read_batches
-from parity.suites.messages import report_error
+from parity.suites.messages import format_list, format_number, report_each, report_error
+from parity.text import format_count
 
 Bools = NDArray[np.bool_]
 Numbers = NDArray[Any]
@@ -167,6 +168,45 @@ def find_indices(ids: Ints, targets: Numbers) -> Ints:
     slot[queries] = np.searchsorted(ids[order], targets[queries])
     found = order[np.minimum(slot, len(ids) - 1)]
     return np.where(ids[found] == targets, found, UNKNOWN)
+
+
+def check_unknown_ids(
+    ids: Numbers, unknown: Bools, locate: Callable[[int], str], name: str = ""
+) -> list[Finding]:
+    """Report the ``unknown`` ones of a run's ids, ``[n]``, which the data set does not have."""
+
+    def describe(slot: int) -> str:
+        value = ids[slot]
+        whole = np.isfinite(value) and value == np.floor(value)
+        reason = "which the data set does not have" if whole else "which is not a whole number"
+        return f"{name}{locate(slot)} has id {format_number(value)}, {reason}"
+
+    text = "rows are not items of the data set"
+    return report_each("item-unknown", np.flatnonzero(unknown), describe, text)
+
+
+def describe_difference(expected_run: Run, obtained_run: Run) -> str | None:
+    """Describe where two runs differ first; None where they are equal to the byte."""
+    if expected_run.sizes != obtained_run.sizes:
+        sizes = [format_list(run.sizes) for run in (obtained_run, expected_run)]
+        return f"sizes [{sizes[0]}] instead of [{sizes[1]}]"
+    for name in COLUMNS:
+        expected, obtained = getattr(expected_run, name), getattr(obtained_run, name)
+        differing = np.flatnonzero(_view_bits(expected, obtained) != _view_bits(obtained, expected))
+        if len(differing):
+            slot = int(differing[0])
+            count = f"{format_count(len(differing), 'slots')} of {len(expected):,}"
+            return (
+                f"{obtained_run.format_position(slot)} has {name} {format_number(obtained[slot])} "
+                f"instead of {format_number(expected[slot])} ({count} differ in {name})"
+            )
+    return None
+
+
+def _view_bits(column: Numbers, other: Numbers) -> Numbers:
+    """View the elements' bits as integers, of the dtype that fits both columns."""
+    packed = np.ascontiguousarray(column, np.result_type(column, other))
+    return packed.view(f"u{packed.dtype.itemsize}")
 
 
 def read_run(folder: Path, expected: ExpectedRun) -> tuple[Run | None, list[Finding]]:
