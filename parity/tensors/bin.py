@@ -46,15 +46,18 @@ def read_tensor(path: Path) -> NDArray[np.float32]:
     return locate_tensor(path).read_array()
 
 
-def locate_tensor(path: Path) -> StoredTensor:
+def locate_tensor(path: Path | str) -> StoredTensor:
     """Locate the tensor of a single-tensor file; only the header is read.
 
     Raises:
         FormatError: The file is not exactly one tensor.
     """
-    with _open_file(path) as file:
-        raw = file.read(_HEADER_BYTES)
-        size = len(raw) if len(raw) < _HEADER_BYTES else _find_size(file)
+    try:  # not `_open_file`, which costs as much as reading a small tensor
+        with FileIO(path) as file:
+            raw = file.read(_HEADER_BYTES)
+            size = len(raw) if len(raw) < _HEADER_BYTES else _find_size(file)
+    except OSError as error:
+        raise _make_unreadable_error(error) from error
     tensor, end = _locate_tensor(path, raw, 0, size)
     _check_end(end, size)
     return tensor
@@ -97,12 +100,16 @@ def locate_batch(path: Path, *, counted: bool = True) -> list[StoredTensor]:
 
 
 @contextmanager
-def _open_file(path: Path) -> Iterator[FileIO]:
+def _open_file(path: Path | str) -> Iterator[FileIO]:
     try:
         with FileIO(path) as file:
             yield file
     except OSError as error:
-        raise FormatError("unreadable", f"cannot be read: {error.strerror}") from error
+        raise _make_unreadable_error(error) from error
+
+
+def _make_unreadable_error(error: OSError) -> FormatError:
+    return FormatError("unreadable", f"cannot be read: {error.strerror}")
 
 
 def _find_size(file: FileIO) -> int:
@@ -193,7 +200,7 @@ def _format_shapes(shapes: list[tuple[int, ...]]) -> str:
     return some + (", …" if len(shapes) > _MAX_LISTED else "")
 
 
-def _locate_tensor(path: Path, raw: bytes, at: int, size: int) -> tuple[StoredTensor, int]:
+def _locate_tensor(path: Path | str, raw: bytes, at: int, size: int) -> tuple[StoredTensor, int]:
     """Return the tensor whose header ``raw`` begins at byte ``at``, and the byte at its end."""
     shape, start = _parse_shape(raw, at, size)
     end = start + prod(shape) * F32_STORAGE.itemsize

@@ -206,8 +206,8 @@ class ElementComparison:
         if errors.ulp is not None:
             measures.max_ulp = max(measures.max_ulp, int(errors.ulp[defined].max()))
         decades = np.floor(np.log10(error[(error > 0) & np.isfinite(error)]))
-        for decade, count in zip(*np.unique(decades, return_counts=True), strict=True):
-            measures.histogram[int(decade)] += int(count)
+        found = (side.tolist() for side in np.unique(decades, return_counts=True))
+        measures.add_decades({int(decade): count for decade, count in zip(*found, strict=True)})
 
     def _collect_samples(
         self,

@@ -40,11 +40,12 @@ class FolderContents:
     #: Names of tensors that unreadable files should contain
     lost: set[str] = field(default_factory=set)
 
-    def add_file(self, name: str, path: Path, names: Sequence[str] | None = None) -> None:
+    def add_file(self, name: str, file: Path | str, names: Sequence[str] | None = None) -> None:
         """Add the tensors of a file; ``names`` are those of several in a `.bin`."""
         try:
-            tensors = _locate_tensors(name, path, names)
+            tensors = _locate_tensors(name, file, names)
         except FormatError as error:
+            path = Path(file)
             if not is_companion(path):
                 message = error.message + _describe_content(path)
                 self.unreadable[name] = FormatError(error.code, message)
@@ -79,12 +80,12 @@ def list_tensors(place: Path, layout: Mapping[str, Sequence[str]] | None = None)
     has none of its name, and one `.bin` without a name of its own is left, then that one is it.
     """
     contents, layout = FolderContents(), layout or {}
-    files = dict(walk_files(place))
+    files = dict(_walk(place))
     renamed = _find_renamed(files, layout) if layout else {}
-    for name, path in files.items():
-        if name.endswith(SUFFIXES) and path.name not in SUFFIXES:
-            contents.add_file(name, path, layout.get(renamed.get(name, name)))
-        elif not is_companion(path):
+    for name, file in files.items():
+        if _get_suffix(name) in SUFFIXES:
+            contents.add_file(name, file, layout.get(renamed.get(name, name)))
+        elif not is_companion(Path(file)):
             contents.unread.append(name)
     return contents
 
@@ -97,10 +98,16 @@ def list_named(folder: Path, layout: Mapping[str, Sequence[str]]) -> FolderConte
     return contents
 
 
-def _find_renamed(files: Mapping[str, Path], layout: Mapping[str, Sequence[str]]) -> dict[str, str]:
+def _get_suffix(path: Path | str) -> str:
+    """Return ``Path(path).suffix``; a path itself takes longer to make."""
+    stem, dot, end = os.path.basename(path).rpartition(".")  # noqa: PTH119
+    return dot + end if stem and end else ""
+
+
+def _find_renamed(files: Mapping[str, str], layout: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Return the dump's name of the one file of several tensors, whose name the port chose."""
     missing = [name for name in layout if name not in files]
-    found = [name for name, path in files.items() if path.suffix == ".bin" and name not in layout]
+    found = [name for name in files if _get_suffix(name) == ".bin" and name not in layout]
     return {found[0]: missing[0]} if len(missing) == len(layout) == len(found) == 1 else {}
 
 
@@ -113,11 +120,15 @@ def is_companion(path: Path) -> bool:
     return stem != path.name and bool(stem) and path.with_name(stem).is_file()
 
 
-def walk_files(place: Path, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Path]]:
+def walk_files(place: Path) -> Iterator[tuple[str, Path]]:
     """Yield path below the first folder and full path of each file, folder by folder, sorted."""
+    return ((name, Path(file)) for name, file in _walk(place))
+
+
+def _walk(place: Path, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
     if not place.is_dir():
         if place.is_file():
-            yield place.name, place
+            yield place.name, str(place)
         return
     with os.scandir(place) as entries:
         found = sorted(entries, key=lambda entry: entry.name)
@@ -126,12 +137,12 @@ def walk_files(place: Path, prefix: str = "", depth: int = 0) -> Iterator[tuple[
         if entry.is_dir(follow_symlinks=False):
             folders.append(entry.name)
         elif _is_file(entry):
-            yield prefix + entry.name, place / entry.name
+            yield prefix + entry.name, entry.path
     for name in folders:
         if depth < MAX_DEPTH:
-            yield from walk_files(place / name, f"{prefix}{name}/", depth + 1)
+            yield from _walk(place / name, f"{prefix}{name}/", depth + 1)
         else:
-            yield f"{prefix}{name}/", place / name
+            yield f"{prefix}{name}/", str(place / name)
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
@@ -141,8 +152,13 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _locate_tensors(name: str, path: Path, names: Sequence[str] | None) -> dict[str, StoredTensor]:
-    suffix = path.suffix
+def _locate_tensors(
+    name: str, file: Path | str, names: Sequence[str] | None
+) -> dict[str, StoredTensor]:
+    suffix = _get_suffix(file)
+    if suffix == ".bin" and not names:
+        return {name.removesuffix(suffix): bin_codec.locate_tensor(file)}
+    path = Path(file)
     if suffix == ".safetensors":
         (prefix, *more) = names or (name[: -len(path.name)],)
         if more or (names and not prefix.endswith("/")):

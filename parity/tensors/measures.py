@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -65,9 +64,9 @@ class Measures:
     zeros: int = 0  # Elements that are 0.0 on one side and -0.0 on the other
     payloads: int = 0  # Elements that are NaN on both sides with other bits
     #: Number of elements whose error is in ``[10**k, 10**(k+1))``, by k.
-    histogram: Counter[int] = field(default_factory=Counter)
+    histogram: dict[int, int] = field(default_factory=dict)
     #: Number of bad elements by cell of ``grid``.
-    bad_cells: Counter[tuple[int, int]] = field(default_factory=Counter)
+    bad_cells: dict[tuple[int, int], int] = field(default_factory=dict)
     #: Largest error of a bad element by cell.
     cell_errors: dict[tuple[int, int], float] = field(default_factory=dict)
     #: Expected and obtained values of bad elements, spread over the tensor.
@@ -100,7 +99,7 @@ class Measures:
         self.nonfinite = (self.nonfinite[0] + expected_count, self.nonfinite[1] + obtained_count)
         self.worst = pick_worse(self.worst, later.worst)
         self.samples = (self.samples + later.samples)[:MAX_SAMPLES]
-        self.histogram += later.histogram
+        self.add_decades(later.histogram)
         self.add_points(later.points)
         self.add_cells(later)
 
@@ -111,9 +110,14 @@ class Measures:
 
     def add_cells(self, later: Measures) -> None:
         """Add the cells of a later part to the map."""
-        self.bad_cells += later.bad_cells
         for place, error in later.cell_errors.items():
+            self.bad_cells[place] = self.bad_cells.get(place, 0) + later.bad_cells[place]
             self.cell_errors[place] = max(error, self.cell_errors.get(place, 0.0))
+
+    def add_decades(self, counts: Mapping[int, int]) -> None:
+        """Add a histogram to this one."""
+        for decade, count in counts.items():
+            self.histogram[decade] = self.histogram.get(decade, 0) + count
 
     def add_points(self, points: list[tuple[float, float]]) -> None:
         """Add pairs of a later part; drop every second one where there are too many."""
@@ -125,7 +129,10 @@ class Measures:
     def bad_map(self) -> list[list[int]]:
         """Number of bad elements by cell of the map, row by row."""
         down, across = self.grid
-        return [[self.bad_cells[row, column] for column in range(across)] for row in range(down)]
+        return [
+            [self.bad_cells.get((row, column), 0) for column in range(across)]
+            for row in range(down)
+        ]
 
     @property
     def error_map(self) -> list[list[float]]:

@@ -68,7 +68,7 @@ def _split_batches(pairs: Mapping[str, Pair]) -> Iterator[tuple[list[str], list[
 
 def _read_all(tensors: Iterable[StoredTensor]) -> Iterator[bytes]:
     """Read tensors whole; those in a row that share a file open it once."""
-    for _, group in groupby(tensors, lambda one: one.data is None and id(one.path)):
+    for _, group in groupby(tensors, lambda one: one.data is None and id(one.file)):
         some = [*group]
         yield from _read_file(some) if some[0].data is None else (one.data or b"" for one in some)
 
@@ -76,7 +76,7 @@ def _read_all(tensors: Iterable[StoredTensor]) -> Iterator[bytes]:
 def _read_file(tensors: Sequence[StoredTensor]) -> Iterator[bytes]:
     """Read tensors of one file; what cannot be read is NaN, which is never within a bound."""
     found: list[bytes] = []
-    with suppress(OSError), FileIO(tensors[0].path) as file:
+    with suppress(OSError), FileIO(tensors[0].file) as file:
         for one in tensors:
             file.seek(one.offset)
             found.append(file.read(one.nbytes))

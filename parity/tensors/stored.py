@@ -27,7 +27,7 @@ _MAX_RUN = 2**16  # Elements that are read to take some of them
 class StoredTensor:
     """A tensor in a file, row-major."""
 
-    path: Path
+    file: Path | str  # Making a path takes longer than reading a small tensor
     offset: int  # Byte at which the data begins
     dtype: DType
     shape: tuple[int, ...]
@@ -38,6 +38,11 @@ class StoredTensor:
     fetch: Callable[[int, int], Any] | None = field(default=None, repr=False, compare=False)
     #: The tensor of which this one is a sample
     whole: StoredTensor | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def path(self) -> Path:
+        """Path of the file."""
+        return Path(self.file)
 
     @property
     def count(self) -> int:
@@ -75,7 +80,7 @@ class TensorReader:
 
     def __init__(self, tensor: StoredTensor) -> None:
         try:
-            self._file = FileIO(tensor.path)
+            self._file = FileIO(tensor.file)
         except OSError as error:
             raise FormatError("unreadable", f"cannot be read: {error.strerror}") from error
         self._offset, self._dtype, self._fetch = tensor.offset, tensor.dtype, tensor.fetch
