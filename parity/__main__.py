@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from contextlib import suppress
-from typing import TextIO
 
 #: A fault of this program (sysexits' EX_SOFTWARE); no verdict has this code.
 FAULT = 70
@@ -22,21 +19,38 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A log in another encoding must not lose the verdict.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # real streams
-    for number in _list_signals():
-        signal.signal(number, _interrupt)
-    if hasattr(signal, "SIGCHLD"):
-        # A caller that ignores it would make the system forget how our children ended.
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     args = sys.argv[1:]
     if not _asks_for_help(args):
-        from parity.port import process
-
-        process.claim_orphans()
+        _prepare_process()
     try:
         code = run_command_line(args)
     except SystemExit as end:  # argparse's own
         code = end.code if isinstance(end.code, int) else 2
     sys.exit(_flush(code))
+
+
+def _prepare_process() -> None:
+    """Set what signals do, and claim the processes that children leave behind."""
+    import signal
+
+    from parity.port import process
+
+    # Those that end this program as Ctrl-C does.
+    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK")
+    ending = [number for name in names if (number := getattr(signal, name, None))]
+
+    def interrupt(_number: int, _frame: object) -> None:
+        # Children are stopped within seconds; a second signal must not end that half way.
+        for number in ending:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in ending:
+        signal.signal(number, interrupt)
+    if hasattr(signal, "SIGCHLD"):
+        # A caller that ignores it would make the system forget how our children ended.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    process.claim_orphans()
 
 
 def _open_missing_streams() -> None:
@@ -56,36 +70,26 @@ def _flush(code: int) -> int:
         try:
             stream.flush()
         except OSError as error:
-            failure = _give_up_output(error, stream)
+            failure = _give_up_output(error, stream.fileno())
             code = code or (failure if stream is sys.stdout else 0)
     return code
 
 
-def _give_up_output(error: OSError, stream: TextIO | None = None) -> int:
-    """Discard what cannot be written to ``stream`` (stdout); return the exit code for it.
+def _give_up_output(error: OSError, number: int | None = None) -> int:
+    """Discard what cannot be written to a file, by default stdout; return the exit code for it.
 
     The interpreter would fail once more as it flushes at its end.
     """
-    os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())
+    number = sys.stdout.fileno() if number is None else number
+    os.dup2(os.open(os.devnull, os.O_WRONLY), number)
     return _BROKEN_PIPE if isinstance(error, BrokenPipeError) else 2
 
 
 def _print_error(text: str) -> None:
+    from contextlib import suppress
+
     with suppress(OSError):  # no reader, or a full disk; the exit code remains
         print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is what prints
-
-
-def _list_signals() -> list[signal.Signals]:
-    """List the signals that end this program as Ctrl-C does."""
-    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK")
-    return [signal.Signals[name] for name in names if name in signal.Signals.__members__]
-
-
-def _interrupt(_number: int, _frame: object) -> None:
-    # Children are stopped within seconds; a second signal must not end that half way.
-    for number in _list_signals():
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 def _asks_for_help(args: list[str]) -> bool:
@@ -106,6 +110,8 @@ def run_command_line(args: list[str]) -> int:
 
 
 def _run_guarded(args: list[str]) -> int:
+    from contextlib import suppress
+
     from parity.cli.parser import run
     from parity.errors import ParityError
 

@@ -17,8 +17,10 @@ from parity.errors import ConfigError, Location, Problem
 MAX_TEXT = 64 * 1024
 MAX_DEPTH = 16
 _CONFLICT = re.compile(r"^(<{7}|={7}|>{7})( |\r?$)", re.MULTILINE)
-# Controls, and what ends a line for some readers only, or shows text in another order.
-_INVISIBLE = re.compile(
+_PLAIN = re.compile(r"[\t\n\r -~]*")
+# Controls, and what ends a line for some readers only, or shows text in another order; to compile
+# it takes as long as to read a lockfile.
+_INVISIBLE = (
     "[^\t\n\r\x20-\x7e\xa0-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
     "\U00010000-\U0010ffff]"
 )
@@ -33,8 +35,7 @@ def compose(path: Path, data: bytes, max_bytes: int = MAX_TEXT) -> yaml.Node:
     """
     text = _decode(path, data, max_bytes)
     try:
-        _reject_unsupported(path, text)
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = _StrictLoader(path, text).get_single_node()
     except yaml.MarkedYAMLError as error:
         what = ", ".join(part for part in (error.context, error.problem) if part)
         where = locate_mark(path, error.problem_mark) if error.problem_mark else Location(path)
@@ -63,30 +64,35 @@ def _decode(path: Path, data: bytes, max_bytes: int) -> str:
     if conflict := _CONFLICT.search(text):
         message = "a merge conflict is not resolved here; keep one side and remove the marks"
         raise _make_error("merge-conflict", message, _locate_end(path, text[: conflict.start()]))
-    if found := _INVISIBLE.search(text):
+    if not _PLAIN.fullmatch(text) and (found := re.search(_INVISIBLE, text)):
         message = f"the character U+{ord(found[0]):04X} is not allowed; it is invisible"
         raise _make_error("yaml", message, _locate_end(path, text[: found.start()]))
     return text
 
 
-def _reject_unsupported(path: Path, text: str) -> None:
-    # Counted on events, before composing recurses into them.
-    depth = documents = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        documents += isinstance(event, yaml.DocumentStartEvent)
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if documents > 1:
+class _StrictLoader(yaml.SafeLoader):
+    """Reject what is not read, event by event, before composing recurses into it."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        super().__init__(text)
+        self._path, self._depth, self._documents = path, 0, 0
+
+    def get_event(self) -> Any:
+        event = super().get_event()  # type: ignore[no-untyped-call]  # PyYAML has no types
+        self._documents += isinstance(event, yaml.DocumentStartEvent)
+        self._depth += isinstance(event, yaml.CollectionStartEvent)
+        self._depth -= isinstance(event, yaml.CollectionEndEvent)
+        if self._documents > 1:
             code, message = "yaml", "more than one YAML document"
         elif isinstance(event, yaml.NodeEvent) and event.anchor:
             code, message = "yaml-anchor", "anchors and aliases are not read; write the value out"
         elif getattr(event, "tag", None):
             code, message = "yaml-tag", "tags are not read; remove it"
-        elif depth > MAX_DEPTH:
+        elif self._depth > MAX_DEPTH:
             code, message = "yaml-depth", f"nested deeper than {MAX_DEPTH} levels"
         else:
-            continue
-        raise _make_error(code, message, locate_mark(path, event.start_mark))
+            return event
+        raise _make_error(code, message, locate_mark(self._path, event.start_mark))
 
 
 def locate_mark(path: Path, mark: Any) -> Location:

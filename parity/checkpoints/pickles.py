@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickletools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +49,8 @@ def read_pickle(data: bytes) -> Any:
         ValueError, KeyError, IndexError, TypeError, AttributeError: Damaged, or with opcodes
             that a state dict does not need.
     """
+    import pickletools
+
     machine = _PickleMachine()
     for opcode, arg, _ in pickletools.genops(data):
         machine.step(opcode.name, arg)

@@ -5,8 +5,6 @@ A test checks that argparse prints the same text.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 DESCRIPTION = "Proves that a port computes what the original computes."
 EXIT_CODE_HELP = """\
 exit codes:
@@ -23,16 +21,14 @@ exit codes:
 """
 
 
-class Verb(NamedTuple):
+class Verb:
     """One subcommand; ``options`` and ``call`` (by default its name) are names in its module.
 
     ``fields`` are those with an argument, beside those of every verb; all where it is empty.
     """
 
-    summary: str
-    options: str
-    fields: str = ""
-    call: str = ""
+    def __init__(self, summary: str, options: str, fields: str = "", call: str = "") -> None:
+        self.summary, self.options, self.fields, self.call = summary, options, fields, call
 
 
 _OPTIONS = "parity.verify.options:"

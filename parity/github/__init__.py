@@ -7,7 +7,6 @@ escaped as its grammar requires (actions/runner ``ActionCommand.cs``, ``FileComm
 from __future__ import annotations
 
 import os
-import secrets
 import shlex
 import shutil
 import sys
@@ -130,7 +129,7 @@ def _escape(text: str, table: tuple[tuple[str, str], ...]) -> str:
 
 def make_fence() -> tuple[str, str]:
     """Return two lines; between them the runner ignores ``::`` commands."""
-    token = secrets.token_hex(16)
+    token = os.urandom(16).hex()
     return format_command("stop-commands", token), f"::{token}::"
 
 
@@ -141,7 +140,7 @@ def set_outputs(values: Mapping[str, str]) -> None:
     """
     entries = []
     for name, value in values.items():
-        delimiter = f"parity_{secrets.token_hex(16)}"
+        delimiter = f"parity_{os.urandom(16).hex()}"
         entries.append(f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
     _append_text("GITHUB_OUTPUT", "".join(entries))
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from parity.errors import ConfigError, DumpError, Location, Problem
 from parity.lockfile.dump_settings import BRACES
 from parity.port import dump_folder, output, process
-from parity.port.cargo.call import Program
 from parity.port.output import TOO_DEEP, explain_exit, make_error
 
 if TYPE_CHECKING:
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from parity.lockfile import Dump
+    from parity.port.cargo import Program
     from parity.results import Finding
 
 #: Bytes kept of a program's stdout, whose last JSON line some suites read.
@@ -163,6 +162,8 @@ def run_jobs(
     after Ctrl-C. A dump that changed after its own program had ended is a finding: another case's
     program wrote into it.
     """
+    from concurrent.futures import Future, ThreadPoolExecutor, wait  # slow to import
+
     futures: dict[int, Future[DumpResult]] = {}
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         try:
@@ -208,6 +209,8 @@ def resolve_command(dump: Dump, repo: Path) -> Program:
     if program is None:
         message = f"The dump could not be started: {name!r} was not found, or is not executable."
         raise DumpError(Problem("dump-not-started", message, dump.where.get("command")))
+    from parity.port.cargo import Program
+
     return Program((program,), cwd, env, None, {"command": shlex.join(command)})
 
 

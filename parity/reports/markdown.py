@@ -6,7 +6,6 @@ HTML as an entity, so it can neither link, mention anybody nor end a block.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
 from parity.errors import ParityError
@@ -185,5 +184,7 @@ def escape_markdown(text: str, limit: int = 200) -> str:
 
 def format_block(lines: Sequence[str]) -> str:
     """Return foreign lines in a ``<pre>``."""
+    import html  # slow to import
+
     text = "\n".join(html.escape(sanitize_message(line)) for line in lines)
     return f"<pre>\n{text}\n</pre>\n"

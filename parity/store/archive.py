@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -98,6 +97,8 @@ def _map_members(
     path: Path, locked: Locked, read_member: Callable[[str, Iterator[bytes]], TreeFile]
 ) -> list[TreeFile]:
     """Read all members by two threads, so that one hashes while the other waits for the disk."""
+    from concurrent.futures import ThreadPoolExecutor  # slow to import
+
     members = scan(path, locked)
 
     def read_share(share: list[Member]) -> list[TreeFile]:

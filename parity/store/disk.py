@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
@@ -131,7 +130,7 @@ def write_whole(fd: int, chunk: bytes) -> bytes:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Write a file in one step, with an earlier file's mode; a link is replaced, not followed."""
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # nobody can foresee it
+    draft = path.with_name(f"{path.name}.{os.urandom(4).hex()}.part")  # nobody can foresee it
     try:
         with open(os.open(draft, _CREATE, 0o644), "wb") as file:  # noqa: PTH123 - a descriptor
             file.write(data)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +114,8 @@ def check_entries(
 
     Two are read at a time. A build has no digest.
     """
+    from concurrent.futures import ThreadPoolExecutor  # slow to import
+
     kept = list(found)
     with ThreadPoolExecutor(trees.THREADS) as pool:
         damage = pool.map(lambda entry: _find_damage(store_paths, entry), kept)

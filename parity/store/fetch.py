@@ -15,7 +15,7 @@ from pathlib import Path
 from parity.errors import FetchError, IntegrityError, Problem
 from parity.lockfile import Bundle, Locked
 from parity.lockfile.source_rules import is_local
-from parity.store import archive, disk, sources, trees
+from parity.store import disk, sources, trees
 from parity.store.integrity import ArchiveRecord, ReceivedFile, check_received, check_record
 from parity.store.paths import StorePaths
 from parity.store.retries import FetchOptions
@@ -134,6 +134,8 @@ class FetchJob:
             size, sha256 = trees.hash_file(blob)
             if sha256 != self.locked.sha256:
                 return None
+            from parity.store import archive
+
             return ArchiveRecord.of(size, archive.hash_members(blob))
         except (OSError, IntegrityError):
             return None  # found again, and explained, by the fetch that follows
@@ -204,6 +206,8 @@ class FetchJob:
             target = scratch / "tree"
             target.mkdir(0o700)
             try:
+                from parity.store import archive
+
                 files = archive.unpack(blob, target, replace(self.locked, where=places))
             except IntegrityError as error:
                 from parity.store.download import add_bundle_name

@@ -6,7 +6,6 @@ import errno
 import hashlib
 import os
 import stat
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -72,6 +71,8 @@ def hash_files(root: Path) -> list[TreeFile]:
     Raises:
         ValueError, OSError: As ``list_sizes`` does.
     """
+    from concurrent.futures import ThreadPoolExecutor  # slow to import
+
     sizes = list_sizes(root)
     order = sorted(sizes, key=sizes.__getitem__, reverse=True)
     with ThreadPoolExecutor(THREADS) as pool:

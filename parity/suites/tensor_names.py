@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from difflib import SequenceMatcher
 from itertools import islice, product, zip_longest
 from operator import methodcaller
 from typing import Any, NamedTuple
@@ -219,6 +218,8 @@ def _find_common_end(name: str, other: str) -> tuple[str, str, str, str] | None:
 def _propose_replacements(missing: list[str], extra: list[str]) -> Iterator[Rule]:
     """Yield other parts, prefixes and suffixes, where most of a name is as it was."""
     parts: dict[tuple[str, str], None] = {}
+    from difflib import SequenceMatcher
+
     ends: dict[tuple[str, str, str, str], None] = {}
     for name, other in product(missing[:_MAX_TRIED], extra[:_MAX_RULES]):
         pairs = [*zip_longest(_split(name), _split(other))]

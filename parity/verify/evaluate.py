@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import filecmp
 import os
 import time
 from collections.abc import Callable
@@ -225,6 +224,8 @@ def find_differences(
     ``first`` and ``again`` are the dumps of run 1 and of run ``run``; ``passed`` says whether each
     is within the tolerance.
     """
+    import filecmp
+
     names = {
         path.relative_to(folder)
         for folder in (first, again)

@@ -10,14 +10,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from glob import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parity.bundle.layout import DAMAGES
 from parity.errors import DumpError, Location
 from parity.github import choose_command_prefix, display_path
 from parity.lockfile import Dump
-from parity.port import cargo
-from parity.port.cargo import Program
 from parity.port.dump_folder import STATE_FILE, remove_tree
 from parity.port.outcome_json import load_dump
 from parity.port.run import DumpResult, Job, expand_placeholders, resolve_command, run_jobs
@@ -29,6 +27,9 @@ from parity.verify import fixture_aliases, selection
 from parity.verify.evaluate import CaseEvaluator
 from parity.verify.options import VerifyOptions
 from parity.verify.prepare import PreparedBundle
+
+if TYPE_CHECKING:
+    from parity.port.cargo import Program
 
 #: Limits of a case that states what it expects. Its checkpoint is tiny: a reader that takes
 #: longer, or more memory, trusts numbers in the file instead of its size.
@@ -144,6 +145,8 @@ def _build_program(
     dump, example = prepared.bundle.find_dump(case.id), ""
     key: Hashable = (dump.command, dump.cwd, tuple(dump.env.items()), dump.pass_env)
     if dump.command is None:
+        from parity.port import cargo
+
         (example,) = expand_placeholders(
             [dump.example or ""], _build_placeholders(prepared, case), _locate_program(dump)
         )
@@ -160,6 +163,8 @@ def _build_port(dump: Dump, example: str, context: RunContext) -> Program:
     options = context.options
     if dump.command is not None:
         return resolve_command(dump, options.repo)
+    from parity.port import cargo
+
     return cargo.build_program(
         dump,
         example,

@@ -18,8 +18,6 @@ from typing import Any
 from parity.errors import ConfigError, Problem
 from parity.lockfile import Bundle
 from parity.suites.base import Case
-from parity.suites.tensors.rules import read_references
-from parity.suites.tensors.suite import NAMES_FILE
 
 OPTION = "checkpoint-names"
 MAX_BYTES = 16 * 2**20  # Larger checkpoints need a bundle whose own file names fit
@@ -56,6 +54,9 @@ def build_placeholders(bundle: Bundle, case: Case, alias_folder: Path | None) ->
         target.parent.mkdir(parents=True)
         shutil.copyfile(checkpoint, target)
         if checkpoint.suffix == ".gguf":  # the tensors that a port must produce
+            from parity.suites.tensors.rules import read_references
+            from parity.suites.tensors.suite import NAMES_FILE
+
             detail = case.detail
             names = detail.names if detail.reference is None else read_references(detail)
             text = json.dumps(list(names))

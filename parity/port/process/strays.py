@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import signal
 import sys
 import time
@@ -27,7 +26,7 @@ _PROC = Path("/proc")
 
 def make_mark() -> str:
     """Return a new random value for ``MARK``."""
-    return secrets.token_hex(16)
+    return os.urandom(16).hex()
 
 
 def become_subreaper() -> bool:
