@@ -169,7 +169,6 @@ def open_files(
     through ``change``.
 
     Raises:
-        OSError: As the system says.
         DumpFileError: As ``read_file``, for files of a dump.
     """
     if folder is None:

@@ -206,9 +206,7 @@ def list_growth(case: CaseResult) -> list[Mapping[str, Any]]:
 def format_sparkline(case: CaseResult, encoding: str | None = "utf-8") -> str:
     """Return errors by stage on a logarithmic scale, with its key; ``""`` without a trace.
 
-    Args:
-        case: May have a trace.
-        encoding: Of the stream; ASCII is used where it has no blocks.
+    ``encoding`` is the stream's; ASCII is used where it has no blocks.
     """
     rows = thin_growth(list_growth(case), _MAX_COLUMNS)
     errors = [row["max_abs"] for row in rows if row["max_abs"] and math.isfinite(row["max_abs"])]

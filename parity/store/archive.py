@@ -61,7 +61,6 @@ def scan(path: Path, locked: Locked = UNLOCKED) -> list[Member]:
     Raises:
         IntegrityError: The archive is not of profile parity-tar-1, or has more or
             less than ``locked`` states; codes ``archive-…``.
-        OSError: As the system says.
     """
     with path.open("rb") as file:
         scanner = _Scanner(file, locked)
@@ -76,20 +75,13 @@ def unpack(path: Path, target: Path, locked: Locked = UNLOCKED) -> list[TreeFile
 
     Modes, owners and times are ignored. Folders without files are not created: the tree
     digest does not see them, so nothing may depend on them. After an error, what was written
-    until then is left behind. Return path, size and hash of each file, as written.
-
-    Raises:
-        IntegrityError, OSError: As ``scan`` does.
+    until then is left behind. Return path, size and hash of each file; raise as ``scan`` does.
     """
     return _map_members(path, locked, lambda name, chunks: write_file(target, name, chunks))
 
 
 def hash_members(path: Path) -> list[TreeFile]:
-    """Return path, size and hash of each file of an archive, and write nothing.
-
-    Raises:
-        IntegrityError, OSError: As ``scan`` does.
-    """
+    """Return path, size and hash of each file, and write nothing; raise as ``scan`` does."""
     return _map_members(path, UNLOCKED, lambda name, chunks: TreeFile(name, *hash_chunks(chunks)))
 
 

@@ -82,7 +82,7 @@ def read_small_file(path: Path, limit: int) -> bytes:
     """Read a regular file of at most ``limit`` bytes; never wait for a pipe or device.
 
     Raises:
-        OSError: As the system says, or the path is not a regular file.
+        OSError: Among others, the path is not a regular file.
         ValueError: The file is larger.
     """
     with open_regular(path) as file:
@@ -110,9 +110,7 @@ def write_file(root: Path, path: str, chunks: Iterable[bytes]) -> TreeFile:
     """Write a new file below ``root`` with the folders it needs; return what was written.
 
     ``root`` is a folder that only we write to, ``path`` was checked by ``member_names.split_name``.
-
-    Raises:
-        OSError: As the system says; FileExistsError where the file exists.
+    A file that exists is an error.
     """
     target = root / path
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -192,11 +190,7 @@ def publish_file(file: Path, final: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or tree, read-only or not; links are removed, never followed.
-
-    Raises:
-        OSError: As the system says, but for FileNotFoundError.
-    """
+    """Remove a file or tree, read-only or not, if it exists; links are removed, never followed."""
     try:
         status = path.lstat()
     except FileNotFoundError:

@@ -152,11 +152,7 @@ class _BundleDownload:
         raise _merge_errors(errors)
 
     def _choose_transfer(self, source: str) -> Callable[[], ReceivedFile]:
-        """Return the function that transfers the bytes of one source.
-
-        Raises:
-            ConfigError: ``source-invalid``.
-        """
+        """Return the function that transfers the bytes of one source, which must be valid."""
         if is_local(source):
             return lambda: self._copy_local(source)
         rev = self.bundle.locked.rev if self.bundle.locked else None

@@ -47,7 +47,6 @@ def list_sizes(root: Path) -> dict[str, int]:
 
     Raises:
         ValueError: Something is neither a file nor a folder.
-        OSError: As the system says.
     """
     return dict(_walk(root, ""))
 
@@ -66,11 +65,7 @@ def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, int]]:
 
 
 def hash_files(root: Path) -> list[TreeFile]:
-    """Hash every file below ``root`` by two threads; the largest first, so that both end together.
-
-    Raises:
-        ValueError, OSError: As ``list_sizes`` does.
-    """
+    """Hash every file below ``root`` by two threads; the largest first, so that both end at once."""
     from concurrent.futures import ThreadPoolExecutor  # slow to import
 
     sizes = list_sizes(root)

@@ -165,11 +165,7 @@ def _use_cargo_run(
 ) -> tuple[tuple[str, ...], Path, Mapping[str, str]]:
     """Use ``cargo run`` itself, for a repo that configures a runner of its own.
 
-    Each run may write ``built`` again, so a second variant of it gets a target folder of its
-    own.
-
-    Raises:
-        DumpError: As ``CargoCall.build``.
+    Each run may write ``built`` again, so a second variant of it gets a target folder of its own.
     """
     package = ("-p", call.dump.package or "")
     if _run_by_cargo.setdefault(built, variant) != variant:
