@@ -19,6 +19,18 @@ _MAX_NAME_BYTES = 200
 _DESCRIPTIONS = ("README", "LICENSE", "LICENCE", "COPYING", "NOTICE", "CHANGELOG", "CITATION")
 #: Files of a dump that others read, or that contain no result.
 _DUMP_FILES = ("outcome.json", "meta.json")
+_NAMELESS = " (a suffix without a name; name the file after its tensor)"
+_KINDS = {
+    ".npz": " (a NumPy archive; write one .npy per tensor)",
+    ".pt": " (a torch file; write .safetensors)",
+    ".pth": " (a torch file; write .safetensors)",
+    ".pkl": " (a pickle; write .npy)",
+    ".gguf": " (a GGUF file; write .safetensors)",
+    ".raw": " (raw data; write .bin with its header)",
+    ".json": " (JSON)",
+    ".txt": " (text)",
+    ".csv": " (text; write .npy)",
+}
 _KNOWN_NAMES = ("parity.json", "provenance.json", "readers.json", ".gitattributes", ".gitignore")
 
 
@@ -47,9 +59,7 @@ def list_files_below(place: Path | None) -> Iterator[Path]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    for root, _, names in os.walk(folder):
-        base = folder if root == str(folder) else folder.joinpath(os.path.relpath(root, folder))
-        yield from (base / name for name in names)
+    return (Path(root, name) for root, _, names in os.walk(folder) for name in names)
 
 
 def _is_described(path: Path, tree: Path, folders: set[Path]) -> bool:
@@ -76,7 +86,8 @@ def find_unread_dump_files(folder: Path, known: Iterable[Path], advice: str) -> 
 def report_unread_dump_files(paths: list[str], advice: str) -> list[Finding]:
     """Report paths below a dump's folder that nothing reads, with what they look like."""
     kinds = [
-        f"{path}{_describe_kind(PurePosixPath(path))}" for path in paths if path not in _DUMP_FILES
+        f"{path}{_NAMELESS if path.name in SUFFIXES else _KINDS.get(path.suffix.lower(), '')}"
+        for path in (PurePosixPath(one) for one in paths if one not in _DUMP_FILES)
     ]
     if not kinds:
         return []
@@ -85,25 +96,6 @@ def report_unread_dump_files(paths: list[str], advice: str) -> list[Finding]:
         f"not read: {format_list(kinds)}; {advice}"
     )
     return [Finding(level="warning", code="file-unread", message=message)]
-
-
-def _describe_kind(path: PurePosixPath) -> str:
-    if path.name in SUFFIXES:
-        return " (a suffix without a name; name the file after its tensor)"
-    return _KINDS.get(path.suffix.lower(), "")
-
-
-_KINDS = {
-    ".npz": " (a NumPy archive; write one .npy per tensor)",
-    ".pt": " (a torch file; write .safetensors)",
-    ".pth": " (a torch file; write .safetensors)",
-    ".pkl": " (a pickle; write .npy)",
-    ".gguf": " (a GGUF file; write .safetensors)",
-    ".raw": " (raw data; write .bin with its header)",
-    ".json": " (JSON)",
-    ".txt": " (text)",
-    ".csv": " (text; write .npy)",
-}
 
 
 def is_portable(name: str) -> bool:

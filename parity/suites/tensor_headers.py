@@ -52,13 +52,11 @@ def _describe_raw_bytes(
             "; real and imaginary part are an axis of their own, as torch.view_as_real has them; "
             f"write them as {expected.dtype.name}"
         )
-    location = reference.locate().get(name)
-    size = expected.nbytes if location is None else location.stop - location.start
-    hint = ""
+    location, hint = reference.locate().get(name), ""
     try:
-        if 0 < size <= _MAX_RAW_BYTES and location is None:
+        if location is None and 0 < expected.nbytes <= _MAX_RAW_BYTES:
             hint = _recognise_values(expected, obtained)
-        elif 0 < size <= _MAX_RAW_BYTES and location is not None:
+        elif location is not None and 0 < location.stop - location.start <= _MAX_RAW_BYTES:
             stored = _read_raw_bytes(location, expected.count)
             hint = _recognise_bytes(stored, location.type_name, "the checkpoint's bytes", obtained)
     except (FormatError, OSError):
@@ -67,12 +65,10 @@ def _describe_raw_bytes(
     ratio = _RATIOS.get(obtained.count / total, f"{obtained.count:,} for {total:,} elements")
     if hint:
         return f"{hint}: {ratio}" if hint.endswith(obtained.dtype.name) else hint
-    for factor in (2, 4) if obtained.count and expected.count else ():
-        if expected.count == factor * obtained.count:
-            return f"; {ratio}, as after reading a narrower dtype as {obtained.dtype.name}"
-        if obtained.count == factor * expected.count:
-            return f"; {ratio}, as after reading a wider dtype as {obtained.dtype.name}"
-    return ""
+    if not expected.count or ratio not in _RATIOS.values():
+        return ""
+    width = "narrower" if obtained.count < expected.count else "wider"
+    return f"; {ratio}, as after reading a {width} dtype as {obtained.dtype.name}"
 
 
 def _recognise_values(expected: StoredTensor, obtained: StoredTensor) -> str:
@@ -80,24 +76,21 @@ def _recognise_values(expected: StoredTensor, obtained: StoredTensor) -> str:
     values = expected.read_array()
     if hint := _recognise_bytes(values.tobytes(), expected.dtype.name, "the bytes", obtained):
         return hint
-    for dtype in DTYPES.values() if expected.dtype.kind == "float" else ():
-        if dtype.kind == "float" and dtype.storage.itemsize > 1:
-            stored = _encode_exactly(expected.dtype.widen(values), dtype)
-            hint = _recognise_bytes(stored, dtype.name, "the bytes", obtained) if stored else ""
-            if hint:
-                return hint
+    if expected.dtype.kind != "float":
+        return ""
+    wide = expected.dtype.widen(values)
+    for dtype in DTYPES.values():
+        if dtype.kind != "float" or dtype.storage.itemsize == 1:
+            continue
+        with np.errstate(all="ignore"):
+            encoded: NDArray[Any] = (wide.astype("<f4").view("<u4") >> 16).astype("<u2")
+            if dtype.is_native:
+                encoded = wide.astype(dtype.storage)
+            is_exact = np.array_equal(dtype.decode(encoded), wide, equal_nan=True)
+        hint = _recognise_bytes(encoded.tobytes(), dtype.name, "the bytes", obtained)
+        if hint and is_exact:
+            return hint
     return ""
-
-
-def _encode_exactly(values: NDArray[Any], dtype: DType) -> bytes:
-    """Return the bytes of floats in another dtype; none where it does not represent them."""
-    with np.errstate(all="ignore"):
-        wide = values.astype("<f4")
-        encoded = (wide.view("<u4") >> 16).astype("<u2")
-        if dtype.is_native:
-            encoded = values.astype(dtype.storage)
-        is_exact = np.array_equal(dtype.decode(encoded), values, equal_nan=True)
-    return encoded.tobytes() if is_exact else b""
 
 
 def _recognise_bytes(stored: bytes, type_name: str, what: str, obtained: StoredTensor) -> str:
@@ -161,9 +154,7 @@ def report_dtype(
             message += _recognise_bytes(
                 expected.read_array().tobytes(), dtype.name, "the bytes", obtained
             )
-    return report_error(
-        "dtype", message, tensor=name, expected=dtype.name, obtained=obtained.dtype.name
-    )
+    return report_error("dtype", message, tensor=name, expected=dtype.name, obtained=given)
 
 
 def _describe_f32_port(expected: DType, obtained: StoredTensor) -> str:

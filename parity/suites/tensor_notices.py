@@ -141,22 +141,17 @@ def _read_metadata(path: Path) -> dict[str, str]:
 
 def _describe_lost(references: list[StoredTensor]) -> str:
     """Count the values that f32 cannot represent at all, as the end of a notice, or ``""``."""
-    infinite, zero = map(sum, zip(*map(_count_beyond_f32, references), strict=True))
-    pairs = [(infinite, "infinite"), (zero, "zero")]
-    parts = [f"{count:,} {'is' if count == 1 else 'are'} {word}" for count, word in pairs if count]
-    if not parts:
+    counts = {"infinite": 0, "zero": 0}
+    for one in references:
+        # f32 reaches further than any integer of 64 bits.
+        whole = range(one.count if one.dtype.kind == "float" else 0)
+        for _, chunk, _, _ in read_chunks(one, one, whole):
+            narrow = one.dtype.round_to_f32(chunk)
+            counts["infinite"] += int((np.isinf(narrow) & np.isfinite(chunk)).sum())
+            counts["zero"] += int(((narrow == 0) & (chunk != 0)).sum())
+    lost = {word: count for word, count in counts.items() if count}
+    if not lost:
         return ""
+    parts = [f"{count:,} {'is' if count == 1 else 'are'} {word}" for word, count in lost.items()]
     values = format_count(sum(one.count for one in references), "values")
     return f"; of {values}, {' and '.join(parts)} as f32 and cannot be compared further"
-
-
-def _count_beyond_f32(reference: StoredTensor) -> tuple[int, int]:
-    """Count finite values that become infinite as f32, and nonzero ones that become zero."""
-    if reference.dtype.kind != "float":
-        return 0, 0  # f32 reaches further than any integer of 64 bits
-    infinite = zero = 0
-    for _, chunk, _, _ in read_chunks(reference, reference, range(reference.count)):
-        narrow = reference.dtype.round_to_f32(chunk)
-        infinite += int((np.isinf(narrow) & np.isfinite(chunk)).sum())
-        zero += int(((narrow == 0) & (chunk != 0)).sum())
-    return infinite, zero

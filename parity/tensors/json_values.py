@@ -237,13 +237,14 @@ def _add(
 ) -> None:
     found.count += 1
     error = _measure(expected, obtained)
-    within = _is_within(error, expected, bounds)
+    is_within = error == 0
     if _is_number(expected) and not bounds.get("exact"):
         found.numbers.append(_to_float(expected))
         allowed = _list_allowed(expected, bounds)
+        is_within |= math.isfinite(error) and all(error <= one for one in allowed)
         share = max((error / one if one else 0.0 for one in allowed if error), default=0.0)
         found.share = max(found.share or 0.0, share)
-    if within:
+    if is_within:
         return
     found.bad += 1
     if found.worst is None or error > found.worst.error:
@@ -271,14 +272,6 @@ def _to_float(value: float) -> float:
         return float(value)
     except OverflowError:
         return math.inf
-
-
-def _is_within(error: float, expected: Any, bounds: Mapping[str, float]) -> bool:
-    if error == 0:
-        return True
-    if bounds.get("exact") or not math.isfinite(error):
-        return False
-    return all(error <= allowed for allowed in _list_allowed(expected, bounds))
 
 
 def _list_allowed(expected: float, bounds: Mapping[str, float]) -> list[float]:

@@ -6,7 +6,7 @@ checkpoint is found by its suffix, never by a fixed name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,13 +32,25 @@ _F32 = "float32"
 
 
 class _Format(NamedTuple):
-    """One case of the suite; ``references`` is the folder of its tensors, if it has any."""
+    """One case of the suite; an exported model has neither references nor their names."""
 
     folder: str
     suffix: str
-    references: str
     tolerances: Mapping[str, float]
-    verify: Callable[[Case, Dump, Tolerances], DumpComparison]
+    references: str = ""  # Folder of the tensors
+    names: str = ""  # File of their names
+
+
+_FORMATS = {
+    "pth": _Format("resnet18-pth", ".pth", EXACT, "reference_state_dict", "keys.json"),
+    "safetensors": _Format(
+        "safetensors-rt", ".safetensors", EXACT, "reference_state_dict", "keys.json"
+    ),
+    "gguf": _Format(
+        "gguf", ".gguf", {"max_abs": 1e-4}, "reference_dequant", "sampled_tensor_names.json"
+    ),
+    "onnx": _Format("onnx-mlp", "mlp_weights.bin", {"max_abs": 1e-5, "cosine": 0.9999}),
+}
 
 
 def read_cases(tree: Path, _options: Mapping[str, Any]) -> tuple[Case, ...]:
@@ -90,27 +102,6 @@ def _read_bounds(folder: Path, format_: _Format) -> Mapping[str, float]:
     return {name: float(value) for name, value in stated.items()}
 
 
-def _verify_state_dict(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
-    tensors = read_references(case.folder / "reference_state_dict")
-    path = case.folder / "keys.json"
-    keys, dtypes = read_names(path), _read_dtypes(case.folder)
-    if unlisted := [name for name in tensors if name not in keys]:
-        message = f"does not list {format_list(unlisted)}, which has a reference"
-        raise make_suspect_error(path, message)
-    others = {key: dtypes.get(key, "of a dtype not stated") for key in keys if key not in tensors}
-    if missing := [key for key, kind in others.items() if "float" in kind]:
-        raise make_suspect_error(path, f"lists {format_list(missing)} without a reference")
-    reference = TensorReference(
-        tensors=tensors,
-        tolerances=tolerances,
-        unreferenced=others,
-        widened={name for name in tensors if dtypes.get(name, _F32) != _F32},
-        stored_dtypes=read_stored_dtypes(case.folder),
-        locate=build_locator(case),
-    )
-    return compare_tensors(reference, list_tensors(dump.folder))
-
-
 def _read_dtypes(folder: Path) -> dict[str, str]:
     """Read the stored dtype of each tensor, where the bundle states it."""
     path = folder / "meta.json"
@@ -124,50 +115,57 @@ def _read_dtypes(folder: Path) -> dict[str, str]:
     }
 
 
-def _verify_dequantised(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
-    tensors = read_references(case.folder / "reference_dequant")
-    path = case.folder / "sampled_tensor_names.json"
-    if different := sorted(set(read_names(path)) ^ set(tensors)):
-        message = f"names other tensors than reference_dequant has: {format_list(different)}"
-        raise make_suspect_error(path, message)
-    others = {name: kind for name, kind in _read_dtypes(case.folder).items() if name not in tensors}
-    reference = TensorReference(
-        tensors=tensors,
-        tolerances=tolerances,
-        unreferenced=others,
-        complete=False,
-        widened=tensors,
-        locate=build_locator(case),
-        shape_note="references have GGUF's stored order, fastest dimension first",
-    )
-    return compare_tensors(reference, list_tensors(dump.folder))
-
-
-def _verify_exported(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
-    from parity.suites.serialize import onnx_export
-
-    return onnx_export.verify(case, dump, tolerances)
-
-
-_FORMATS = {
-    "pth": _Format("resnet18-pth", ".pth", "reference_state_dict", EXACT, _verify_state_dict),
-    "safetensors": _Format(
-        "safetensors-rt", ".safetensors", "reference_state_dict", EXACT, _verify_state_dict
-    ),
-    "gguf": _Format("gguf", ".gguf", "reference_dequant", {"max_abs": 1e-4}, _verify_dequantised),
-    "onnx": _Format(
-        "onnx-mlp", "mlp_weights.bin", "", {"max_abs": 1e-5, "cosine": 0.9999}, _verify_exported
-    ),
-}
-
-
 def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     """Compare a dump of one format with its references.
 
     Raises:
         ReferenceSuspectError: The reference cannot be read or contradicts itself.
     """
-    return _FORMATS[case.id].verify(case, dump, tolerances)
+    format_ = _FORMATS[case.id]
+    if not format_.references:
+        from parity.suites.serialize import onnx_export
+
+        return onnx_export.verify(case, dump, tolerances)
+    tensors = read_references(case.folder / format_.references)
+    path, dtypes = case.folder / format_.names, _read_dtypes(case.folder)
+    names = read_names(path)
+    more: dict[str, Any]
+    if case.id == "gguf":
+        if different := sorted(set(names) ^ set(tensors)):
+            message = f"names other tensors than reference_dequant has: {format_list(different)}"
+            raise make_suspect_error(path, message)
+        others = {name: kind for name, kind in dtypes.items() if name not in tensors}
+        note = "references have GGUF's stored order, fastest dimension first"
+        more = {"complete": False, "widened": tensors, "shape_note": note}
+    else:
+        others = _find_others(path, names, tensors, dtypes)
+        widened = {name for name in tensors if dtypes.get(name, _F32) != _F32}
+        more = {"widened": widened, "stored_dtypes": read_stored_dtypes(case.folder)}
+    reference = TensorReference(
+        tensors=tensors,
+        tolerances=tolerances,
+        unreferenced=others,
+        locate=build_locator(case),
+        **more,
+    )
+    return compare_tensors(reference, list_tensors(dump.folder))
+
+
+def _find_others(
+    path: Path, names: Collection[str], tensors: Collection[str], dtypes: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the listed tensors without a reference, with their dtypes, of which none is a float's.
+
+    Raises:
+        ReferenceSuspectError: The list and the references contradict each other.
+    """
+    if unlisted := [name for name in tensors if name not in names]:
+        message = f"does not list {format_list(unlisted)}, which has a reference"
+        raise make_suspect_error(path, message)
+    others = {key: dtypes.get(key, "of a dtype not stated") for key in names if key not in tensors}
+    if missing := [key for key, kind in others.items() if "float" in kind]:
+        raise make_suspect_error(path, f"lists {format_list(missing)} without a reference")
+    return others
 
 
 def find_reference_path(case: Case) -> Path | None:
@@ -183,8 +181,8 @@ def list_files(case: Case) -> list[Path]:
         patterns = ("mlp_weights.bin", "input_*.bin", "torch_forward_*.bin")
         return [path for pattern in patterns for path in case.folder.glob(pattern)]
     tensors = list_tensors(reference).tensors.values()
-    lists = (case.folder / name for name in ("keys.json", "sampled_tensor_names.json"))
     checkpoint = Path(case.placeholders["checkpoint"])
+    lists = {case.folder / one.names for one in _FORMATS.values() if one.names}
     return [*{tensor.path for tensor in tensors}, *list_parts(checkpoint), *lists]
 
 

@@ -125,8 +125,8 @@ class Measure:
         return self.check(tensor, settings)
 
 
-def read_side(tensor: StoredTensor) -> NDArray[Any]:
-    """Read a tensor whole, as numbers.
+def read_stored(tensor: StoredTensor) -> NDArray[Any]:
+    """Read a tensor whole, in its storage type.
 
     Raises:
         FormatError: It cannot be read, or is too large to be read whole.
@@ -134,7 +134,12 @@ def read_side(tensor: StoredTensor) -> NDArray[Any]:
     if tensor.count > MAX_ELEMENTS:
         message = f"has {tensor.count:,} elements; at most {MAX_ELEMENTS:,} are read at once"
         raise FormatError("too-large", message)
-    return tensor.dtype.decode(tensor.read_array().reshape(-1)).reshape(tensor.shape)
+    return tensor.read_array()
+
+
+def read_side(tensor: StoredTensor) -> NDArray[Any]:
+    """Read a tensor whole, as numbers."""
+    return tensor.dtype.decode(read_stored(tensor).reshape(-1)).reshape(tensor.shape)
 
 
 def iterate_rows(pair: Pair, axis: int) -> Iterator[tuple[int, NDArray[Any], NDArray[Any]]]:

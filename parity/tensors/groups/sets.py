@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parity.tensors import FormatError
 from parity.tensors.dtypes import view_bits
-from parity.tensors.groups.base import MAX_ELEMENTS, Condition, Group, Measure, Outcome, Setting
+from parity.tensors.groups.base import Condition, Group, Measure, Outcome, Setting, read_stored
 from parity.tensors.stored import StoredTensor
 
 _KINDS = ("int", "float", "bool")
@@ -21,10 +20,7 @@ def _read_bits(tensor: StoredTensor, other: StoredTensor) -> NDArray[Any]:
 
     Where ``other`` is of another dtype, a dump in f32, they are rounded to it.
     """
-    if tensor.count > MAX_ELEMENTS:
-        message = f"has {tensor.count:,} elements; at most {MAX_ELEMENTS:,} are read at once"
-        raise FormatError("too-large", message)
-    values = tensor.read_array().reshape(-1)
+    values = read_stored(tensor).reshape(-1)
     return view_bits(values if tensor.dtype == other.dtype else tensor.dtype.round_to_f32(values))
 
 
@@ -32,13 +28,9 @@ def _count_beyond(values: NDArray[Any], others: NDArray[Any]) -> int:
     """Count the elements that ``others`` does not have, or not as often."""
     kinds, counts = np.unique(values, return_counts=True)
     known, theirs = np.unique(others, return_counts=True)
-    at = np.searchsorted(known, kinds)
-    found = np.zeros(len(kinds), np.int64)
-    inside = at < len(known)
-    same = np.zeros(len(kinds), np.bool_)
-    same[inside] = known[at[inside]] == kinds[inside]
-    found[same] = theirs[at[same]]
-    return int(np.maximum(counts - found, 0).sum())
+    _, here, there = np.intersect1d(kinds, known, assume_unique=True, return_indices=True)
+    counts[here] -= theirs[there]
+    return int(np.maximum(counts, 0).sum())
 
 
 def compute_set(group: Group, _settings: Mapping[str, Any]) -> Outcome:
