@@ -53,7 +53,7 @@ class TensorReference:
 
     @cached_property
     def _checks(self) -> dict[tuple[str, str], tuple[Check, ...]]:
-        """What `select_checks` found, by tensor, or by dtype of those without a rule."""
+        """Results of `select_checks`, by tensor, or by dtype of those without a rule."""
         return {}
 
     def select_checks(self, name: str) -> tuple[Check, ...]:

@@ -185,17 +185,8 @@ def lstm(
         )(gates["g"])
         return [sigmoid(gates["o"]) * (np.tanh(cell) if squash else cell), cell]
 
-    return _run_layers(
-        step,
-        input,
-        hx,
-        params,
-        num_layers,
-        has_biases=has_biases,
-        biases=biases,
-        bidirectional=bidirectional,
-        batch_first=batch_first,
-    )
+    layout = has_biases, num_layers, bidirectional, batch_first
+    return _run_layers(step, input, hx, params, layout, biases)
 
 
 def gru(
@@ -229,17 +220,8 @@ def gru(
         keep = 1 - keep if inverted else keep
         return [(1 - keep) * new + keep * state[0]]
 
-    return _run_layers(
-        step,
-        input,
-        [hx],
-        params,
-        num_layers,
-        has_biases=has_biases,
-        biases=biases,
-        bidirectional=bidirectional,
-        batch_first=batch_first,
-    )
+    layout = has_biases, num_layers, bidirectional, batch_first
+    return _run_layers(step, input, [hx], params, layout, biases)
 
 
 def _run_layers(
@@ -247,13 +229,10 @@ def _run_layers(
     values: Array,
     states: Sequence[Array],
     params: Sequence[Array],
-    layers: int,
-    *,
-    has_biases: bool,
+    layout: tuple[bool, int, bool, bool],
     biases: int,
-    bidirectional: bool,
-    batch_first: bool,
 ) -> Array:
+    has_biases, layers, bidirectional, batch_first = layout
     values = values.swapaxes(0, 1) if batch_first else values
     size, directions = 4 if has_biases else 2, 1 + bidirectional
     for layer in range(layers):

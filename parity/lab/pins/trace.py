@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import math
 import runpy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +28,7 @@ from parity.lab.pins.trace_stage import (
     TracedStage,
     check_numbers,
     check_size,
+    describe_stage,
     jitter,
     measure_drift,
     state_tolerance,
@@ -270,28 +270,6 @@ def select_stages(
         return not globs or name in outputs or any(match_glob(glob, name) for glob in globs)
 
     return [one if is_stored(one.name) else replace(one, value=None) for one in stages]
-
-
-def describe_stage(stage: TracedStage) -> dict[str, Any]:
-    """Return a stage as the manifest has it, without keys that say nothing."""
-    row = {
-        "name": stage.name,
-        "kind": stage.kind,
-        "module": stage.module,
-        "arguments": _spell_infinities(dict(stage.arguments)),
-        "feeds": dict(stage.feeds),
-        "rounding": stage.rounding,
-    }
-    return {key: value for key, value in row.items() if value}
-
-
-def _spell_infinities(value: Any) -> Any:
-    """Replace numbers that JSON cannot state, such as the fill value of a mask, by texts."""
-    if isinstance(value, dict):
-        return {key: _spell_infinities(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_spell_infinities(one) for one in value]
-    return value if not isinstance(value, float) or math.isfinite(value) else str(value)
 
 
 def describe_provenance(level: str, seed: int, note: str | Mapping[str, str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +42,28 @@ class TracedStage:
     #: Largest difference to the whole model in float64, all calls before it included, and to a run
     #: whose parameters and inputs differ by an ULP; that of masked elements as a share of them
     drift: tuple[float, float] = (0.0, 0.0)
+
+
+def describe_stage(stage: TracedStage) -> dict[str, Any]:
+    """Return a stage as the manifest has it, without keys that say nothing."""
+    row = {
+        "name": stage.name,
+        "kind": stage.kind,
+        "module": stage.module,
+        "arguments": _spell_infinities(dict(stage.arguments)),
+        "feeds": dict(stage.feeds),
+        "rounding": stage.rounding,
+    }
+    return {key: value for key, value in row.items() if value}
+
+
+def _spell_infinities(value: Any) -> Any:
+    """Replace numbers that JSON cannot state, such as the fill value of a mask, by texts."""
+    if isinstance(value, dict):
+        return {key: _spell_infinities(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_spell_infinities(one) for one in value]
+    return value if not isinstance(value, float) or math.isfinite(value) else str(value)
 
 
 def list_feeds(stage: TracedStage) -> list[str]:
