@@ -309,15 +309,25 @@ def traces(session: nox.Session) -> None:
 
 @nox.session
 def writers(session: nox.Session) -> None:
-    """Run a published port's writers, candle-core's, over `writer-parity-v1`.
+    """Run published ports' writers, candle-core's and anamnesis', over `writer-parity-v1`.
 
     Needs the Rust registry; other arguments go to `parity verify`.
     """
     session.install(*RUNTIME)
     _share_builds(session)
-    args = ("--lockfile", "tests/ports/writers/candle.lock.yaml")
-    report = ("--report-dir", "parity-report/writers/candle")
-    session.run("python", "-m", "parity", "verify", *args, *report, *session.posargs)
+    ports = [
+        port
+        for port in ("candle", "anamnesis")
+        if not _run_port(
+            session,
+            f"tests/ports/writers/{port}.lock.yaml",
+            "parity-report/writers",
+            port,
+            *session.posargs,
+        )
+    ]
+    if ports:
+        session.error(f"results differ from what the lockfiles state: {', '.join(ports)}")
 
 
 #: Folder of the op zoo's reports, and of its ports: a lockfile each, NAME.lock.yaml.
