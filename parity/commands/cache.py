@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from argparse import ArgumentTypeError
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -69,7 +71,7 @@ def run_cache(options: CacheOptions, console: RunConsole) -> int:
     Raises:
         ConfigError: A lockfile is invalid, or ``usage``; nothing is removed.
         FetchError: ``store-…``.
-        IntegrityError: ``store-damaged``, once for each damaged entry; it is removed.
+        IntegrityError: ``store-damaged``, once for each damaged entry; it is removed if possible.
     """
     if options.action != "gc" and (options.max_bytes, options.max_age) != (None, None):
         message = f"--max-size and --older-than are for cache gc, not for cache {options.action}"
@@ -77,6 +79,8 @@ def run_cache(options: CacheOptions, console: RunConsole) -> int:
     names = _collect_names(options)
     store_paths = Store.from_environment().paths
     with disk.explain_errors("cache", store_paths.root):
+        with suppress(FileNotFoundError):  # nothing was downloaded so far
+            os.scandir(store_paths.root).close()
         if options.action == "ls":
             _list_entries(store_paths, names, console)
         elif options.action == "verify":
@@ -122,7 +126,9 @@ def _format_name(entry: StoreEntry) -> str:
 
 def _verify_entries(store_paths: StorePaths, names: Mapping[str, str], console: RunConsole) -> None:
     problems = []
-    for entry, damage in entries.check_entries(store_paths, entries.list_entries(store_paths)):
+    if not (stored := entries.list_entries(store_paths)):
+        console.print_line(f"0 entries, in {sanitize(store_paths.root.as_posix())}")
+    for entry, damage in entries.check_entries(store_paths, stored):
         name = f"{_format_name(entry)}  {names.get(entry.sha256, '')}".rstrip()
         if damage:
             problems.append(_remove_damaged(entry, damage))
@@ -135,9 +141,16 @@ def _verify_entries(store_paths: StorePaths, names: Mapping[str, str], console: 
 
 
 def _remove_damaged(entry: StoreEntry, damage: str) -> Problem:
-    entries.remove(entry)
-    message = f"{entry.name} in the store is damaged, and was removed"
-    details = (f"obtained  {sanitize(damage)}", "parity fetch downloads it again; check the disk")
+    end, hint = "was removed", "parity fetch downloads it again; check the disk"
+    try:
+        entries.remove(entry)
+    except OSError as error:
+        end, hint = (
+            f"cannot be removed: {sanitize(error.strerror or '')}",
+            "remove it; check the disk",
+        )
+    message = f"{entry.name} in the store is damaged, and {end}"
+    details = (f"obtained  {sanitize(damage)}", hint)
     return Problem("store-damaged", message, None, details)
 
 

@@ -204,6 +204,9 @@ def remove(path: Path) -> None:
     path.chmod(0o700)
     with os.scandir(path) as found:
         names = [item.name for item in found]
-    for name in names:
-        remove(path / name)
+    try:
+        for name in names:
+            remove(path / name)
+    except RecursionError:
+        raise OSError(errno.ENAMETOOLONG, "its folders are too deep to be removed") from None
     path.rmdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
@@ -16,7 +17,8 @@ from parity.store.paths import StorePaths
 
 #: Seconds after its last use in which an entry may still be in use: a long run.
 IN_USE = 3600.0
-_HEX = 64
+#: What the store names its own folders and files; those of others stay, whatever contains them.
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,17 +56,20 @@ def list_entries(store_paths: StorePaths) -> list[StoreEntry]:
     # Built ports, and the folder that cargo built them in.
     found += [
         _measure_folder(f"crates/{build.name}", build, build.with_name(f"{build.name}.lock"))
-        for build in _list_folders(store_paths.root / "crates")
+        for build in _list_folders(store_paths.root / "crates", "target")
     ]
     return sorted(found, key=lambda entry: (-entry.last_used, entry.name))
 
 
 def _iterate_archives(store_paths: StorePaths) -> Iterator[StoreEntry]:
-    names = {path.name[:_HEX] for path in (store_paths.root / "blobs" / "sha256").glob("*/*")}
-    for sha256 in sorted(name for name in names if len(name) == _HEX):
+    found = (store_paths.root / "blobs" / "sha256").glob("*/*")
+    names = {match[0] for path in found if (match := _DIGEST.match(path.name))}
+    for sha256 in sorted(names):
         record_path, blob = store_paths.locate_record(sha256), store_paths.locate_blob(sha256)
         record = ArchiveRecord.load(record_path)
         paths = [record_path, blob]
+        if not any(map(os.path.lexists, paths)):
+            continue  # in a folder that is not its own
         size, blob_used = _read_status(blob)
         if record and store_paths.locate_tree(record.tree).is_dir():
             paths.append(store_paths.locate_tree(record.tree))
@@ -79,9 +84,13 @@ def _iterate_archives(store_paths: StorePaths) -> Iterator[StoreEntry]:
         )
 
 
-def _list_folders(folder: Path) -> list[Path]:
+def _list_folders(folder: Path, *others: str) -> list[Path]:
+    """Return the folders that have a digest or one of ``others`` as name."""
     with suppress(OSError):
-        return sorted(path for path in folder.iterdir() if path.is_dir())
+        named = [
+            path for path in folder.iterdir() if path.name in others or _DIGEST.fullmatch(path.name)
+        ]
+        return sorted(path for path in named if path.is_dir())
     return []
 
 
@@ -91,6 +100,8 @@ def _measure_folder(name: str, folder: Path, lock: Path) -> StoreEntry:
         size = sum(trees.list_sizes(folder).values())
     except (OSError, ValueError):
         size = sum(_read_status(path)[0] for path in folder.rglob("*") if path.is_file())
+    except RecursionError:
+        size = 0
     return StoreEntry(
         name=name, paths=(folder,), lock=lock, size=size, last_used=_read_status(folder)[1]
     )
@@ -153,7 +164,7 @@ def _find_archive_damage(store_paths: StorePaths, entry: StoreEntry) -> str:
 def _find_tree_damage(store_paths: StorePaths, entry: StoreEntry) -> str:
     digest = entry.record.tree if entry.record else entry.name.removeprefix("h1:")
     tree = store_paths.locate_tree(digest)
-    if len(digest) != _HEX or not tree.is_dir():
+    if not tree.is_dir():
         return ""
     try:
         found = trees.compute_tree_digest(trees.hash_files(tree))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 import time
 from argparse import ArgumentTypeError
 from collections.abc import Callable
@@ -30,6 +32,7 @@ HOUR, DAY = 3600.0, 86_400.0
 DATA = {name: make_tar(make_member(name, name.encode() * 1000)) for name in ("aa", "bb", "cc")}
 #: The same content as "aa", in another archive.
 TWIN = make_tar(make_member("./aa", b"aa" * 1000))
+BUILD = "b" * 64
 
 
 @pytest.fixture
@@ -87,8 +90,8 @@ def gc(*words: str, folder: Path) -> int:
 def test_a_list(put: Put, tmp_path: Path, capsys: pytest.CaptureFixture[str], store: Store) -> None:
     put("aa", DAY)
     put("bb")
-    (store.paths.make_folder("crates") / "built").mkdir()
-    (store.paths.make_folder("crates") / "built" / "program").write_bytes(b"x" * 70)
+    (store.paths.make_folder("crates") / BUILD).mkdir()
+    (store.paths.make_folder("crates") / BUILD / "program").write_bytes(b"x" * 70)
     lockfile(tmp_path, "aa")
 
     assert run_command_line(["cache", "ls", "--repo", str(tmp_path)]) == 0
@@ -97,7 +100,9 @@ def test_a_list(put: Put, tmp_path: Path, capsys: pytest.CaptureFixture[str], st
     lines = capsys.readouterr().out.splitlines()
     size = len(DATA["aa"]) + 2000
     assert f"sha256:{compute_sha256(DATA['aa'])[:12]}  {size:>17,} bytes  used {when}  aa" in lines
-    assert any(line.startswith("crates/built  ") and " 70 bytes  used " in line for line in lines)
+    assert any(
+        line.startswith("crates/bbbbbbbbbbbb  ") and " 70 bytes  used " in line for line in lines
+    )
     assert lines[-1] == f"3 entries, {2 * size + 70:,} bytes, in {store.root.as_posix()}"
     assert lines.index(next(li for li in lines if li.endswith("  aa"))) == 2  # used longest ago
 
@@ -152,6 +157,83 @@ def test_damage_is_reported_and_removed(
     assert there(store) == {"bb"}
     assert read_files(put("aa")) == {"aa": b"aa" * 1000}
     assert run_command_line(["cache", "verify", "--repo", str(tmp_path)]) == 0
+
+
+def test_damage_that_cannot_be_removed_is_reported_as_well(
+    put: Put,
+    store: Store,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_path: Path) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    for name in ("aa", "bb"):
+        put(name)
+        blob = store.paths.locate_blob(compute_sha256(DATA[name]))
+        blob.chmod(0o600)
+        blob.write_bytes(b"")
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "remove", fail)
+        assert run_command_line(["cache", "verify", "--repo", str(tmp_path)]) == 4
+    said = capsys.readouterr().err
+    assert said.count("is damaged, and cannot be removed: Read-only file system") == 2
+
+
+@pytest.mark.parametrize("action", ["ls", "verify", "gc"])
+def test_a_store_that_is_no_folder(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str], action: str
+) -> None:
+    store.root.write_bytes(b"")
+    assert run_command_line(["cache", action, "--repo", str(tmp_path)]) == 3
+    assert "error[store-failed] cache: the store failed\n  | obtained  Not a dir" in (
+        capsys.readouterr().err
+    )
+
+
+def test_files_of_others_are_neither_listed_nor_removed(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """PARITY_CACHE_DIR may name a folder that has `crates`, as that of a workspace of Rust."""
+    foreign = [
+        store.root / name / "keep"
+        for name in ("crates/mine", "trees/oak", f"trees/{'A' * 64}", "blobs/sha256/zz")
+    ]
+    foreign.append(store.root / "blobs" / "sha256" / "zz" / ("d" * 64))  # not in `dd`
+    foreign.append(store.root / "blobs" / "sha256" / "\x1b[" / ("\x1b" * 64))
+    for path in foreign:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+        os.utime(path.parent, (1, 1))
+    assert gc("--older-than", "0s", "--max-size", "0", folder=tmp_path) == 0
+    assert run_command_line(["cache", "verify", "--repo", str(tmp_path)]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said == ["0 entries removed, 0 bytes; 0 bytes left", f"0 entries, in {store.root}"]
+    assert all(path.exists() for path in foreign)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no paths of this length")
+def test_a_build_of_very_many_folders(
+    store: Store,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    build = store.paths.make_folder("crates") / BUILD
+    build.mkdir()
+    monkeypatch.chdir(build)
+    for _ in range(sys.getrecursionlimit()):
+        Path("d").mkdir()
+        os.chdir("d")
+    try:
+        assert run_command_line(["cache", "ls", "--repo", str(tmp_path)]) == 0
+        assert gc("--older-than", "0s", folder=tmp_path) == 3
+        assert "obtained  its folders are too deep to be removed" in capsys.readouterr().err
+    finally:  # pytest cannot remove them either
+        for _ in range(sys.getrecursionlimit()):
+            os.chdir("..")
+            Path("d").rmdir()
 
 
 # gc
@@ -257,11 +339,11 @@ def test_entries_in_the_making_are_kept(put: Put, store: Store, tmp_path: Path) 
 
 def test_built_ports_go_by_age_but_not_while_one_is_built(store: Store, tmp_path: Path) -> None:
     crates = store.paths.make_folder("crates")
-    for name in ("one", "target"):
+    for name in (BUILD, "target"):
         (crates / name).mkdir()
         (crates / name / "x").write_bytes(b"1")
         os.utime(crates / name, (1, 1))
-    with filelock.FileLock(crates / "two.lock"):
+    with filelock.FileLock(crates / f"{'c' * 64}.lock"):
         assert gc("--older-than", "1d", folder=tmp_path) == 0
         assert [p.name for p in crates.iterdir() if p.is_dir()] == ["target"]
     assert gc("--older-than", "1d", folder=tmp_path) == 0
