@@ -16,7 +16,6 @@ from parity.errors import ParityError, Problem
 from parity.port import dump_folder, process
 from parity.reports.console import RunConsole
 from parity.results import BundleResult, Finding, Report, check_min_cases, exit_code
-from parity.store.disk import find_link
 from parity.text import format_path
 from parity.verify import publish
 from parity.verify.environment import collect_environment
@@ -139,9 +138,8 @@ def _open_outputs(
 
 
 def _copy_dumps(folder: Path, kept: Path) -> list[Problem]:
-    publish.restore_folder(kept.parent)
-    if link := find_link(kept.parent, github.get_workspace()):
-        return [publish.build_link_problem(link)]
+    if problem := publish.restore_folder(kept.parent):
+        return [problem]
     dump_folder.remove_tree(kept)
     dump_folder.remove_deep_folders(folder)
     try:

@@ -65,7 +65,7 @@ def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, int]]:
 
 
 def hash_files(root: Path) -> list[TreeFile]:
-    """Hash every file below ``root`` by two threads; the largest first, so that both end at once."""
+    """Hash every file below ``root`` by two threads, the largest first to end together."""
     from concurrent.futures import ThreadPoolExecutor  # slow to import
 
     sizes = list_sizes(root)

@@ -53,10 +53,10 @@ def check_no_link(path: Path, code: str = "report-dir", repo: Path | None = None
     """
     for root in (parity_github.get_workspace(), repo):
         if root is not None and (link := find_link(path, root)):
-            raise ConfigError(build_link_problem(link, code))
+            raise ConfigError(_build_link_problem(link, code))
 
 
-def build_link_problem(link: Path, code: str = "report-dir") -> Problem:
+def _build_link_problem(link: Path, code: str = "report-dir") -> Problem:
     """Return the problem of a path to be written that is a link, or below one."""
     message = f"{sanitize(link.as_posix())} is a symbolic link; nothing is written through links"
     return Problem(code, message, None, ("remove the link, or name a path without links",))
@@ -98,9 +98,8 @@ def write_reports(report: Report, code: int, options: ReportOptions) -> list[Pro
     folder = options.report_dir
     if folder is None:
         return []
-    restore_folder(folder)
-    if link := find_link(folder, parity_github.get_workspace()):
-        return [build_link_problem(link)]
+    if link_problem := restore_folder(folder):
+        return [link_problem]
     problems: list[Problem] = []
     failures: list[Exception] = []
     for report_format in options.report_formats:
@@ -128,18 +127,19 @@ def write_reports(report: Report, code: int, options: ReportOptions) -> list[Pro
     return problems
 
 
-def restore_folder(folder: Path) -> None:
+def restore_folder(folder: Path) -> Problem | None:
     """Make the folder again if a port removed or replaced it; writing reports what fails.
 
-    Nothing is made below a link.
+    Nothing is made below a link, which is the problem that is returned.
     """
     link = find_link(folder, parity_github.get_workspace())
-    if link and link != folder.absolute():
-        return
-    with suppress(OSError):
-        if folder.is_symlink() or not folder.is_dir():
-            folder.unlink(missing_ok=True)
-            folder.mkdir(parents=True)
+    if not link or link == folder.absolute():
+        with suppress(OSError):
+            if folder.is_symlink() or not folder.is_dir():
+                folder.unlink(missing_ok=True)
+                folder.mkdir(parents=True)
+        link = find_link(folder, parity_github.get_workspace())
+    return _build_link_problem(link) if link else None
 
 
 @contextmanager
