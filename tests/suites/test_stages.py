@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from parity.diagnose.stages.find import StageCause
 from parity.diagnose.stages.operators import compute
 from parity.errors import ConfigError, ReferenceSuspectError
 from parity.lab.views.tensors import view
@@ -16,6 +17,7 @@ from parity.lab.zoo.case import ExpectedTensor
 from parity.suites.base import Dump, DumpComparison
 from parity.suites.tensors import suite
 from parity.suites.tensors.growth import MAX_ROWS, thin_growth
+from parity.suites.tensors.stage_causes import format_cause
 from tests.support.traces import INPUTS, PARAMETERS, STAGES, run_stages, write_bundle, write_dump
 
 _MOVED = ("turned",)
@@ -128,6 +130,20 @@ def test_rule_cannot_ignore_an_output(tmp_path: Path) -> None:
     tree = write_bundle(tmp_path, tensors={"out*": {"ignore": "it differs"}})
     with pytest.raises(ConfigError, match="'out/linear' is an output of the model and is ignored"):
         suite.read_cases(tree, {})
+
+
+@pytest.mark.parametrize(
+    ("left", "difference", "text"),
+    [
+        (0.0, 1e-300, "is 0 instead of the sign of a zero"),
+        (1e-300, np.inf, "is the sign of a zero instead of inf"),
+        (2e-7, 0.125, "is 2e-07 instead of 0.12"),
+    ],
+)
+def test_cause_names_what_a_way_leaves(left: float, difference: float, text: str) -> None:
+    cause = StageCause((("nan-zero", "NaN becomes 0"),), left, difference)
+    message = f"NaN becomes 0: computed in this way, the largest difference {text}"
+    assert format_cause(cause) == message
 
 
 def test_growth_has_errors_tolerances_and_gaps(tmp_path: Path) -> None:

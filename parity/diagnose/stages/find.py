@@ -36,7 +36,7 @@ _NEARER = 10.0  # The right way must be off by this many times what the wrong wa
 _ASSUMED_ROUNDING = 2.0**-18
 _LARGE = 1000.0  # Values from which on their rounding is their own, as in a mask
 #: Difference of zeros of two signs, and least one of other numbers; rounding never explains it.
-_LEAST = 1e-300
+LEAST = 1e-300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +136,7 @@ def find_stage_cause(stage: Stage) -> StageCause:
         return StageCause(reason="its own reference is not what its inputs and arguments give")
     difference = measure_distance(right, stage.obtained)
     limit = find_limit(difference, rounding, right)
-    is_exact = 0 < stage.rounding <= _LEAST
+    is_exact = 0 < stage.rounding <= LEAST
     if 0 < difference <= limit and not np.allclose(stage.obtained, right, _ASSUMED_ROUNDING, 0):
         exact = fit_type(stated, stage.expected, is_exact=True)
         is_exact = measure_distance(exact, stage.expected) == 0
@@ -165,7 +165,7 @@ def find_limit(difference: float, rounding: float, right: Array) -> float:
     Where integers, booleans, or zeros of two signs differ, and where the stated rounding is as
     good as 0, nothing.
     """
-    if 0 < difference <= _LEAST or 0 < rounding <= _LEAST or right.dtype.kind in "biu":
+    if 0 < difference <= LEAST or 0 < rounding <= LEAST or right.dtype.kind in "biu":
         return 0.0
     share = _MAX_SHARE * min(difference, _LARGE) if np.isfinite(difference) else 0.0
     return max(share, _MAX_ROUNDINGS * _find_rounding(rounding, np.asarray(right)))
@@ -240,7 +240,7 @@ def fit_type(values: Array, like: Array, *, is_exact: bool = False) -> Array:
 def measure_distance(one: Array, other: Array) -> float:
     """Return the largest absolute difference; infinite where shapes or non-finite values differ.
 
-    It is at least ``_LEAST`` where values differ, if only in the sign of a zero. Floats of
+    It is at least ``LEAST`` where values differ, if only in the sign of a zero. Floats of
     thousands, such as those of a mask, may differ by rounding in the narrower dtype.
     """
     if one.shape != other.shape:
@@ -250,14 +250,14 @@ def measure_distance(one: Array, other: Array) -> float:
         difference = np.abs(np.subtract(one, other, dtype=wide))
         largest = difference.max(initial=0)
         if 0 < largest < np.inf and np.abs(other).max() < _LARGE:
-            return float(max(largest, _LEAST))
+            return float(max(largest, LEAST))
         same = (one == other) | (np.isnan(one) & np.isnan(other))
         if one.dtype.kind == other.dtype.kind == "f":
             same &= (one != 0) | (np.signbit(one) == np.signbit(other))
             share = 2 * max(np.finfo(each.dtype).eps for each in (one, other))
             large = (np.abs(other) >= _LARGE) & np.isfinite(other)
             same |= large & (difference <= share * np.abs(other))
-    difference = np.where(np.isnan(difference), np.inf, np.maximum(difference, _LEAST))
+    difference = np.where(np.isnan(difference), np.inf, np.maximum(difference, LEAST))
     return float(np.where(same, 0.0, difference).max(initial=0.0))
 
 

@@ -13,7 +13,7 @@ from parity.lab.views.base import TensorView, view_tensor
 from parity.suites.base import Case, Dump
 from parity.suites.tensors.rules import apply_rules, read_references
 from parity.suites.tensors.samples import take_samples
-from parity.suites.tensors.stage_causes import format_cause, make_cause_finder
+from parity.suites.tensors.stage_causes import format_cause, format_distance, make_cause_finder
 from parity.suites.tensors.stages import StageResults
 from parity.suites.tensors.written import read_dump
 from parity.tensors.stored import StoredTensor
@@ -58,8 +58,9 @@ def _explain_cause(cause: StageCause) -> list[str]:
     """Return what was tried to find the cause of a stage, with numbers, in lines."""
     if not cause.tried:
         return [f"nothing was tried: {cause.reason or 'no wrong way of it is known'}"]
-    rows = [("leaves", "computed"), (f"{cause.difference:.3g}", "rightly, from what feeds it")]
-    rows += [(f"{left:.3g}", text) for text, left in sorted(cause.tried, key=lambda row: row[1])]
+    tried = sorted(cause.tried, key=lambda row: row[1])
+    tried.insert(0, ("rightly, from what feeds it", cause.difference))
+    rows = [("leaves", "computed"), *((format_distance(left, 3), text) for text, left in tried)]
     return [
         f"at most {cause.limit:.3g} of the difference may be left",
         *(f"  {line}" for line in align_columns(rows)),

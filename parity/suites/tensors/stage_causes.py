@@ -50,9 +50,16 @@ def format_cause(cause: StageCause) -> str:
         return ""
     texts = "; or ".join(text for _, text in cause.ways)
     return (
-        f"{texts}: computed in this way, the largest difference is {cause.left:.2g} instead of "
-        f"{cause.difference:.2g}"
+        f"{texts}: computed in this way, the largest difference is {format_distance(cause.left)} "
+        f"instead of {format_distance(cause.difference)}"
     )
+
+
+def format_distance(value: float, digits: int = 2) -> str:
+    """Return a number that `measure_distance` gives: for the least, what it stands for."""
+    from parity.diagnose.stages.find import LEAST
+
+    return "the sign of a zero" if 0 < value <= LEAST else f"{value:.{digits}g}"
 
 
 def make_cause_finder(
