@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from parity.items.checks import DeliveredBatches, Floats, Ints
-from parity.items.matching import UNKNOWN, is_within_tolerance, match_rows, measure_distances
+from parity.items.matching import UNKNOWN, match_rows, measure_distances
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def identify_rows(
         length = min(len(expected), len(obtained))
         expected_features = dataset.features[expected[:length]]
         matching = np.flatnonzero(
-            is_within_tolerance(expected_features, batches.features[:length], tolerance)
+            measure_distances(expected_features, batches.features[:length]) <= tolerance
         )
         obtained[matching] = expected[matching]
         if len(matching) == len(obtained):
@@ -97,8 +97,7 @@ class NearestItem(NamedTuple):
 
 def find_nearest(table: Floats, row: Floats) -> NearestItem:
     """Find the row of ``table``, ``(m, d)``, whose largest difference from ``row`` is least."""
-    items, columns = np.arange(len(table)), np.arange(len(row))
-    best = int(measure_distances(table, row[None], items, np.zeros_like(items)).argmin())
-    gaps = measure_distances(table[best][:, None], row[:, None], columns, columns)
-    column = int(gaps.argmax())
+    same_row = np.zeros(len(table), np.int64)
+    best = int(measure_distances(table, row[None], None, same_row).argmin())
+    column = int(measure_distances(table[best][:, None], row[:, None]).argmax())
     return NearestItem(best, column, float(table[best, column]), float(row[column]))

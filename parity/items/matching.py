@@ -70,18 +70,6 @@ def match_rows(table: Floats, rows: Floats, tolerance: float) -> Ints:
     )
 
 
-def measure_max_difference(expected: Floats, obtained: Floats) -> float:
-    """Return the largest difference of an element between two ``(n, d)`` arrays."""
-    indices = np.arange(len(expected))
-    return float(measure_distances(expected, obtained, indices, indices).max(initial=0.0))
-
-
-def is_within_tolerance(expected: Floats, obtained: Floats, tolerance: float) -> Bools:
-    """Return ``(n,)``: the rows of two ``(n, d)`` arrays match as ``match_rows`` has it."""
-    indices = np.arange(len(expected))
-    return measure_distances(expected, obtained, indices, indices) <= tolerance
-
-
 def _group_equal_rows(table: Floats) -> tuple[Ints, Ints]:
     """Return a first row of each class of equal rows, and each row's class."""
     bits = table.view(np.uint8).reshape(len(table), -1)
@@ -144,10 +132,6 @@ class _MatchTask(NamedTuple):
         """Number of pairs that may be checked."""
         return CHECKED_PER_ROW * (len(self.items) + len(self.rows)) + MIN_CHECKED
 
-    def measure_gaps(self, row: Ints, item: Ints) -> NDArray[np.float64]:
-        """Measure the distance of each pair."""
-        return measure_distances(self.items, self.rows, item, row)
-
 
 def _match_distinct(task: _MatchTask, projections: Projections, windows: CandidateWindows) -> Ints:
     if windows.pair_count > task.max_pairs:
@@ -170,7 +154,7 @@ def _find_close_pairs(task: _MatchTask, windows: CandidateWindows) -> Edges:
     kept = max(KEPT_PER_ROW, MIN_KEPT // len(task.rows))
     found = []
     for row, item in windows.iterate_pairs():
-        gap = task.measure_gaps(row, item)
+        gap = measure_distances(task.items, task.rows, item, row)
         is_close = gap <= task.tolerance
         edges = Edges(row[is_close], item[is_close], gap[is_close])
         found.append(
@@ -188,7 +172,7 @@ def _find_equal_pairs(task: _MatchTask) -> Edges:
     queries = _hash_rows(task.rows.astype(task.items.dtype, copy=False))
     order = np.argsort(keys, kind="stable")
     item = order[np.minimum(np.searchsorted(keys[order], queries), len(keys) - 1)]
-    row = np.flatnonzero(task.measure_gaps(np.arange(len(item)), item) == 0.0)
+    row = np.flatnonzero(measure_distances(task.items, task.rows, item) == 0.0)
     return Edges(row, item[row], np.full(len(row), _FIRST_GAP))
 
 
@@ -205,12 +189,19 @@ def _pair_by_rank(task: _MatchTask, projections: Projections, equal: Edges) -> E
     length = min(len(row), len(item))
     row = row[np.argsort(projections.rows[row])][:length]
     item = item[np.argsort(projections.table[item])][:length]
-    is_close = task.measure_gaps(row, item) <= task.tolerance
+    is_close = measure_distances(task.items, task.rows, item, row) <= task.tolerance
     return Edges(row[is_close], item[is_close], np.full(int(is_close.sum()), _FIRST_GAP))
 
 
-def measure_distances(table: Floats, rows: Floats, item: Ints, row: Ints) -> NDArray[np.float64]:
-    """Measure each pair's largest difference; infinite where NaN or infinities differ."""
+def measure_distances(
+    table: Floats, rows: Floats, item: Ints | None = None, row: Ints | None = None
+) -> NDArray[np.float64]:
+    """Measure the largest difference in each pair of an ``item`` of ``table`` and one of ``rows``.
+
+    It is infinite where NaN or infinities differ. Without indices a side is taken in order.
+    """
+    item = np.arange(len(table)) if item is None else item
+    row = np.arange(len(rows)) if row is None else row
     worst = np.empty(len(row))
     step = max(1, _CHUNK_ELEMENTS // max(1, table.shape[1]))
     for start in range(0, len(row), step):

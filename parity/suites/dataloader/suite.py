@@ -27,7 +27,7 @@ from parity.errors import ReferenceSuspectError
 from parity.items import checks
 from parity.items.checks import DeliveredBatches, Ints
 from parity.items.identity import ItemTable, identify_rows
-from parity.items.matching import UNKNOWN, measure_max_difference
+from parity.items.matching import UNKNOWN, measure_distances
 from parity.results import Finding
 from parity.suites import batch_findings, item_findings
 from parity.suites.base import Case, Dump, DumpComparison, Suite
@@ -109,7 +109,8 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     measures: dict[str, float] = {"items": len(audit.obtained), "batches": len(delivered.sizes)}
     margin = None
     if not (audit.obtained == UNKNOWN).any():
-        gap = measure_max_difference(audit.table[audit.obtained], delivered.features)
+        gaps = measure_distances(audit.table[audit.obtained], delivered.features)
+        gap = float(gaps.max(initial=0.0))
         measures["max_abs"] = gap
         margin = gap / tolerance if tolerance else None
     if margin is not None and margin <= 1:
