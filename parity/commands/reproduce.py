@@ -210,7 +210,7 @@ def _copy_extra_files(folder: Path, prepared: PreparedBundle) -> Iterator[str]:
 
 
 def _copy_reference(draft: Path, prepared: PreparedBundle, case: Case) -> None:
-    """Copy the reference; if the case's folder was copied with it, move it."""
+    """Copy the reference, which may be the input, too; move a folder that is copied already."""
     reference = _find_reference(prepared, case)
     if reference is None:
         return
@@ -221,10 +221,10 @@ def _copy_reference(draft: Path, prepared: PreparedBundle, case: Case) -> None:
     if reference.is_file():
         expected.mkdir()
         expected /= reference.name
-    if reference.is_relative_to(draft):
-        reference.rename(expected)
-    elif reference.is_file():
+    if reference.is_file():
         shutil.copyfile(reference, expected)
+    elif reference.is_relative_to(draft):
+        reference.rename(expected)
     else:
         shutil.copytree(reference, expected, copy_function=shutil.copyfile)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import json
 import os
 import re
 import shlex
@@ -24,6 +25,7 @@ from markdown_it import MarkdownIt
 from parity.__main__ import run_command_line
 from parity.checkpoints.hexdump import find_spans, format_hex
 from parity.commands import reproduce as verb
+from parity.lab.pins import packing
 from parity.reports import reproduction
 from parity.suites.tensors import suite
 from parity.verify import outcomes
@@ -178,6 +180,34 @@ def test_the_script_runs_the_program_again(tmp_path: Path) -> None:
     subprocess.run(["sh", str(tmp_path / "out" / "run.sh")], check=True, capture_output=True)
     again = tmp_path / "out" / "obtained-again" / "w.bin"
     assert again.read_bytes() == (tmp_path / "out" / "obtained" / "w.bin").read_bytes()
+
+
+COPY = """\
+import shutil, sys
+source, target = sys.argv[1:]
+shutil.copyfile(source, target + '/out.safetensors')
+open(target + '/out.safetensors', 'ab').write(b'0')
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a script of the shell")
+def test_a_written_file_is_written_again_elsewhere(tmp_path: Path) -> None:
+    """The input, which is the reference, too, is in the folder; as is what was written."""
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    here.mkdir()
+    content = encode_safetensors(name_dtypes({"w": np.zeros(3, "<f4")}))
+    entry = {"reference": "in.safetensors", "writes": {"out.safetensors": "safetensors"}}
+    manifest = json.dumps({"schema": 2, "cases": {"y": {**entry, **LOAD}}}).encode()
+    tar = packing.pack({"parity.json": manifest, "y/in.safetensors": content}, here / "zoo.tar")
+    (here / "copy.py").write_text(COPY, encoding="utf-8")
+    port = [sys.executable, "copy.py", "{fixture_dir}/in.safetensors", "{output_dir}"]
+    assert run_port(here, tar, port).code == 1
+    assert packed(here) == 0
+    (here / "out").rename(elsewhere)
+    tar.unlink()
+    subprocess.run(["sh", str(elsewhere / "run.sh")], check=True, capture_output=True, cwd=here)
+    assert (elsewhere / "obtained-again" / "out.safetensors").read_bytes() == content + b"0"
+    assert (elsewhere / "expected" / "in.safetensors").read_bytes() == content
 
 
 def test_no_such_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
