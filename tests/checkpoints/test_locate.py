@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import pickle
 import struct
-import tarfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,8 +23,8 @@ from parity.checkpoints.pth_storages import read_pickle
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.folder import list_tensors
 from parity.tensors.stored import StoredTensor
+from tests.support.bundles import unpack
 
-ZOO = Path(__file__).parents[1] / "bundles" / "checkpoint-zoo-v1.tar"
 #: Cases of the zoo with a reference whose tensors lie in no plain way in their file, and why.
 NOT_PLAIN = {
     "pth-y-no-checksums": "the member's checksum is not that of its bytes",
@@ -56,9 +55,7 @@ TURNED = {"pth-i-negated-view": np.negative, "pth-i-conjugated-view": np.conj}
 
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, TensorCase]:
-    tree = tmp_path_factory.mktemp("zoo")
-    with tarfile.open(ZOO) as tar:
-        tar.extractall(tree, filter="data")
+    tree = unpack("checkpoint-zoo-v1", tmp_path_factory.mktemp("zoo"))
     return {case.id: case for case in manifest.load(tree) if case.reference is not None}
 
 
@@ -152,8 +149,7 @@ def test_no_file_breaks_the_look(
 
 def test_no_case_of_the_zoo_breaks_the_look(tmp_path: Path) -> None:
     """Those that must be refused are made to bring readers down."""
-    with tarfile.open(ZOO) as tar:
-        tar.extractall(tmp_path, filter="data")
+    unpack("checkpoint-zoo-v1", tmp_path)
     for path in tmp_path.glob("*/checkpoint.*"):
         size = path.stat().st_size
         found = locate_tensors(path.parent, path)

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import sys
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,12 +28,12 @@ from parity.lockfile import Bundle, Dump
 from parity.results import CaseResult, Finding
 from parity.tensors.bin import encode_batch, encode_tensor, read_batch, read_tensor
 from tests.support import traces
+from tests.support.bundles import lock_bundle, read_member, unpack
 from tests.support.tensors import encode_safetensors, write_files
 from tests.support.trees import encode_f32, encode_json, pack_files, write_tree
 
 pytestmark = pytest.mark.torch
 
-BUNDLES = Path(__file__).parents[1] / "bundles"
 SERIALIZE, LOADER, PIPELINE = "serialize-parity-v1", "dataloader-batches-v1", "input-pipeline-v1"
 SUITES = {SERIALIZE: "serialize", LOADER: "dataloader", PIPELINE: "pipeline"}
 
@@ -47,12 +46,10 @@ def _libraries() -> None:
 
 @pytest.fixture
 def unpacked(tmp_path: Path) -> Callable[[str], Path]:
-    def unpack(name: str) -> Path:
-        with tarfile.open(BUNDLES / f"{name}.tar") as tar:
-            tar.extractall(tmp_path / name, filter="data")
-        return tmp_path / name
+    def unpack_named(name: str) -> Path:
+        return unpack(name, tmp_path / name)
 
-    return unpack
+    return unpack_named
 
 
 #: Our own bundle has views of larger storages on purpose.
@@ -246,10 +243,8 @@ def flip_sign_of_zero(values: Any) -> Any:
 
 
 def take_upstreams_gguf(root: Path) -> None:
-    with tarfile.open(BUNDLES / "serialize-upstream-v1.tar") as tar:
-        content = tar.extractfile("gguf/SmolLM2-135M-Instruct-Q8_0.gguf")
-        assert content is not None
-        (root / "gguf/synthetic.gguf").write_bytes(content.read())
+    content = read_member("serialize-upstream-v1", "gguf/SmolLM2-135M-Instruct-Q8_0.gguf")
+    (root / "gguf/synthetic.gguf").write_bytes(content)
 
 
 def set_record(folder: str, name: str, **values: Any) -> Change:
@@ -789,16 +784,13 @@ bundles:
 def test_the_verb_ends_with_7_where_a_reference_drifted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], value: float
 ) -> None:
-    import hashlib  # noqa: PLC0415 - not in every environment
-
     files = {
         "parity.json": encode_json({"schema": 1, "cases": {"a": {"checkpoint": "m.safetensors"}}}),
         "a/m.safetensors": saved(x=np.array([1.0, 2.0], np.float32)),
         "a/reference/x.bin": encode_f32([1.0, value]),
     }
     made = pack_files(tmp_path / "own-v1.tar", files)
-    digest = hashlib.sha256(made.read_bytes()).hexdigest()
-    (tmp_path / "fixtures.lock.yaml").write_text(LOCK.format(digest))
+    lock_bundle(tmp_path, made, "tensors")
 
     code = run(["audit", "--repo", str(tmp_path), "own-v1"])
 
@@ -827,8 +819,6 @@ def test_one_bundles_error_does_not_stop_the_verb(
 
 def zoo_repo(folder: Path, said: str) -> None:
     """A repo with one case to load and one that may be refused, which its reader is said to."""
-    import hashlib  # noqa: PLC0415 - not in every environment
-
     good = saved(x=np.array([1.0, 2.0], np.float32))
     cases = {
         "a": {"expect": "load", "checkpoint": "m.safetensors", "rule": "R"},
@@ -843,8 +833,7 @@ def zoo_repo(folder: Path, said: str) -> None:
         "b/m.safetensors": good[:-1],
     }
     made = pack_files(folder / "own-v1.tar", files)
-    digest = hashlib.sha256(made.read_bytes()).hexdigest()
-    (folder / "fixtures.lock.yaml").write_text(LOCK.format(digest))
+    lock_bundle(folder, made, "tensors")
 
 
 @pytest.mark.slow

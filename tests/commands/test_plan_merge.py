@@ -30,6 +30,7 @@ from parity.verify.prepare import prepare_bundle
 from tests.reports.test_console import mixed
 from tests.reports.test_json import REPORTS
 from tests.support import reports
+from tests.support.bundles import write_lockfile
 from tests.support.reports import make_finding, make_report
 
 
@@ -53,12 +54,9 @@ def lockfile(folder: Path, dumps: dict[str, dict[str, Any]], cases: str = "abc")
         reported = json.dumps({"schema": 1, "cases": {one: {"why": name} for one in cases}})
         (folder / name / "parity.json").write_text(reported, encoding="utf-8")
         tar = pin(folder, folder=folder / name)
-        digest = hashlib.sha256(tar.read_bytes()).hexdigest()
-        locked = {"sha256": f"sha256:{digest}"}
-        bundles[name] = {"source": tar.name, "suite": "tensors", "dump": dump, "locked": locked}
-    path = folder / "fixtures.lock.yaml"
-    path.write_text(json.dumps({"schema": 1, "bundles": bundles}), encoding="utf-8")
-    return path
+        locked = {"sha256": f"sha256:{hashlib.sha256(tar.read_bytes()).hexdigest()}"}
+        bundles[name] = {"source": tar.name, "dump": dump, "locked": locked}
+    return write_lockfile(folder, bundles)
 
 
 def planned(folder: Path, *words: str) -> list[dict[str, str]]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import tarfile
+import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +14,10 @@ from parity.__main__ import run_command_line
 from parity.commands.prove import Detection, MutationReport
 from parity.lab.faults import Fault, InjectionResult
 from parity.lab.faults.report import format_report
-from parity.tensors.bin import encode_tensor
+from parity.lab.pins.packing import list_files, pack
+from tests.support.bundles import lock_bundle
+from tests.support.tensors import write_files
 
-BUNDLES = Path(__file__).parents[1] / "bundles"
 SUITES = {
     "dataloader-batches-v1": "dataloader",
     "serialize-parity-v1": "serialize",
@@ -29,24 +29,6 @@ SUITES = {
 }
 
 
-def lockfile(folder: Path, bundle: str, suite: str, tar: Path) -> Path:
-    """A lockfile of one bundle, which is copied beside it."""
-    content = tar.read_bytes()
-    digest = hashlib.sha256(content).hexdigest()
-    (folder / f"{bundle}.tar").write_bytes(content)
-    path = folder / "fixtures.lock.yaml"
-    path.write_text(
-        "schema: 1\nbundles:\n"
-        f"  {bundle}:\n"
-        f'    source: "{bundle}.tar"\n'
-        f"    suite: {suite}\n"
-        '    dump: {command: ["true"]}\n'
-        "    locked:\n"
-        f'      sha256: "sha256:{digest}"\n'
-    )
-    return path
-
-
 @pytest.mark.slow
 @pytest.mark.process
 @pytest.mark.parametrize("bundle", SUITES)
@@ -54,7 +36,7 @@ def test_our_bundles_see_every_fault(
     bundle: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("onnxruntime")
-    lock = lockfile(tmp_path, bundle, SUITES[bundle], BUNDLES / f"{bundle}.tar")
+    lock = lock_bundle(tmp_path, bundle, SUITES[bundle])
 
     code = run_command_line(["prove", "--lockfile", str(lock), bundle])
     said = capsys.readouterr().out
@@ -67,97 +49,54 @@ def test_our_bundles_see_every_fault(
         assert 20 * sum(void) < int(planted)
 
 
-def tensor_bundle(folder: Path, values: np.ndarray, bounds: str) -> Path:
-    """A bundle of the generic suite with one tensor."""
-    manifest = f'{{"schema": 1, "cases": {{"one": {{"bounds": {bounds}}}}}}}'
-    return write_bundle(folder, manifest, {"one/reference/w.bin": encode_tensor(values)})
+VALUES = np.arange(1, 65, dtype="<f4").reshape(8, 8)
+TOLERANCE = """{"schema": 2, "cases": {"one": {
+    "tolerance": {"max_abs": 0.5}, "measures": {"argmax": {"axis": -1}}}}}"""
+DOCUMENTS = """{"schema": 2, "cases": {"one": {"text": ["t.txt"], "json": {
+    "stdout": {"time": {"ignore": "differs"}, "loss": {"atol": 0.1}, "ids": "set"},
+    "o.json": {"/a/0": {"partition": ["/a/1"]}}}}}}"""
 
 
-def write_bundle(folder: Path, manifest: str, content: Mapping[str, bytes]) -> Path:
-    files = {"parity.json": manifest.encode(), **content}
-    path = folder / "blind.tar"
-    with tarfile.open(path, "w") as tar:
-        for name, data in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
-    return path
+def write_bounds(bounds: str) -> str:
+    return f'{{"schema": 1, "cases": {{"one": {{"bounds": {bounds}}}}}}}'
+
+
+#: Manifest of a bundle, its references, the exit code, and patterns of what is printed.
+PROVED: dict[str, tuple[str, Mapping[str, Any], int, list[str]]] = {
+    "small values beside the bound": (write_bounds('{"max_abs": 0.0001}'),
+        {"w.bin": VALUES * np.float32(1e-7)}, 7,
+        [r"\nnot detected by this bundle \(the fault changes these, and they pass\):\n",
+        r"\n  transposed in one: w\n", "missed: all-zero, ", r"\(exit 7\)\n$"]),
+    "small values beside a relative bound": (
+        write_bounds('{"max_abs": 0.0001, "relative": 1e-6}'), {"w.bin": VALUES * np.float32(1e-7)},
+        0, [r"\n(\d+) of \1 faults caught"]),
+    "a tolerance beside a measure": (TOLERANCE, {"w.bin": (VALUES - 1) / 100}, 7,
+        [r"addend.*\n$"]),
+    "a tensor that is like another": (
+        """{"schema": 2, "cases": {"one": {"tensors": {"v": {"like": "w"}}}}}""",
+        {"w.bin": np.random.default_rng(1).standard_normal((4, 6)).astype("<f4")}, 0,
+        [r"(?s)(\nall-zero[^\n]*\n.*){2}", r"\n(\d+) of \1 faults caught"]),
+    "documents": (DOCUMENTS, {"t.txt": b"text\n", "o.json": b'{"a": [[1, 2], [3]]}',
+        "stdout.json": b'{"time": 3, "loss": 0.5, "ids": [3, 4], "x/y": "text"}'}, 0,
+        ["(?s)(named 1/1.*){10}", r"\n10 of 10 faults caught\n$"]),
+}  # fmt: skip
 
 
 @pytest.mark.process
-def test_a_bundle_whose_values_are_small_beside_the_bound_is_reported_blind(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", PROVED)
+def test_a_bundle_is_proven_or_reported_blind(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    values = (np.arange(1, 65, dtype="<f4") * 1e-7).reshape(8, 8)
-    tar = tensor_bundle(tmp_path, values, '{"max_abs": 0.0001}')
-    lock = lockfile(tmp_path, "blind", "tensors", tar)
+    manifest, references, code, patterns = PROVED[name]
+    files = {"../../parity.json": manifest.encode(), **references}
+    write_files(tmp_path / "tree" / "one" / "reference", files)
+    tar = pack(list_files(tmp_path / "tree"), tmp_path / "blind.tar")
+    lock = lock_bundle(tmp_path, tar, "tensors")
 
-    assert run_command_line(["prove", "--lockfile", str(lock)]) == 7
-    said = capsys.readouterr().out
-    assert "not detected by this bundle (the fault changes these, and they pass):" in said
-    assert "  transposed in one: w\n" in said
-    assert "missed: all-zero, " in said
-    assert said.endswith("(exit 7)\n")
-
-
-@pytest.mark.process
-def test_the_same_bundle_sees_them_where_a_relative_bound_is_expected_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    values = (np.arange(1, 65, dtype="<f4") * 1e-7).reshape(8, 8)
-    tar = tensor_bundle(tmp_path, values, '{"max_abs": 0.0001, "relative": 1e-6}')
-    lock = lockfile(tmp_path, "sharp", "tensors", tar)
-
-    assert run_command_line(["prove", "--lockfile", str(lock)]) == 0
-    assert "cannot see" not in capsys.readouterr().out
-
-
-@pytest.mark.process
-def test_a_tolerance_beside_a_measure_must_see_faults_of_elements_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    manifest = """{"schema": 2, "cases": {"one": {
-        "tolerance": {"max_abs": 0.5}, "measures": {"argmax": {"axis": -1}}}}}"""
-    values = np.arange(64, dtype="<f4").reshape(8, 8) / 100
-    tar = write_bundle(tmp_path, manifest, {"one/reference/w.bin": encode_tensor(values)})
-    lock = lockfile(tmp_path, "blind", "tensors", tar)
-
-    assert run_command_line(["prove", "--lockfile", str(lock)]) == 7
-    assert "addend" in capsys.readouterr().out.splitlines()[-1]
-
-
-@pytest.mark.process
-def test_faults_of_a_tensor_that_is_like_another_leave_the_other_right(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    manifest = """{"schema": 2, "cases": {"one": {"tensors": {"v": {"like": "w"}}}}}"""
-    values = np.random.default_rng(1).standard_normal((4, 6)).astype("<f4")
-    tar = write_bundle(tmp_path, manifest, {"one/reference/w.bin": encode_tensor(values)})
-    lock = lockfile(tmp_path, "like", "tensors", tar)
-
-    assert run_command_line(["prove", "--lockfile", str(lock)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert not any(line.startswith("not detected") for line in lines)
-    assert sum(line.startswith("all-zero") for line in lines) == 2
-
-
-@pytest.mark.process
-def test_faults_of_documents_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    manifest = """{"schema": 2, "cases": {"one": {"text": ["t.txt"], "json": {
-        "stdout": {"time": {"ignore": "differs"}, "loss": {"atol": 0.1}, "ids": "set"},
-        "o.json": {"/a/0": {"partition": ["/a/1"]}}}}}}"""
-    content = {
-        "one/reference/t.txt": b"text\n",
-        "one/reference/stdout.json": b'{"time": 3, "loss": 0.5, "ids": [3, 4], "x/y": "text"}',
-        "one/reference/o.json": b'{"a": [[1, 2], [3]]}',
-    }
-    tar = write_bundle(tmp_path, manifest, content)
-    lock = lockfile(tmp_path, "documents", "tensors", tar)
-
-    assert run_command_line(["prove", "--lockfile", str(lock)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "10 of 10 faults caught"
-    assert sum("named 1/1" in line for line in lines) == 10
+    assert run_command_line(["prove", "--lockfile", str(lock)]) == code
+    printed = capsys.readouterr().out
+    assert ("not detected" in printed) == (code == 7)
+    assert [pattern for pattern in patterns if not re.search(pattern, printed)] == []
 
 
 def proven(**cells: dict[str, Detection]) -> MutationReport:

@@ -29,7 +29,7 @@ from parity.lab.pins import packing
 from parity.reports import reproduction
 from parity.suites.tensors import suite
 from parity.verify import outcomes
-from tests.commands.test_prove import BUNDLES, lockfile
+from tests.support.bundles import lock_bundle
 from tests.support.reports import HOSTILE, make_case, make_finding
 from tests.support.tensors import encode_safetensors, name_dtypes
 from tests.support.traces import INPUTS, write_bundle
@@ -160,7 +160,7 @@ def test_a_file_or_a_link_is_no_folder_to_write_to(tmp_path: Path) -> None:
 
 def test_a_case_without_a_checkpoint_is_packed_with_its_folder(tmp_path: Path) -> None:
     name = "dataloader-batches-v1"
-    lock = lockfile(tmp_path, name, "dataloader", BUNDLES / f"{name}.tar")
+    lock = lock_bundle(tmp_path, name, "dataloader")
     words = ["reproduce", f"{name}/sequential", "--lockfile", str(lock)]
     words += ["--dumps", str(tmp_path / "dumps")]
     assert run_command_line([*words, "--out", str(tmp_path / "out")]) == 0

@@ -18,7 +18,7 @@ from parity.lab.views.base import TensorView
 from parity.tensors.bin import encode_batch, encode_tensor, read_batch
 from parity.tensors.dtypes import DTYPES
 from parity.tensors.index_expression import expand_index, parse_index
-from tests.commands.test_prove import BUNDLES, lockfile
+from tests.support.bundles import lock_bundle, unpack
 
 _PARTS = st.one_of(
     st.integers(-9, 9),
@@ -161,18 +161,10 @@ def test_the_cause_comes_last() -> None:
 # --- the verb -------------------------------------------------------------------------------
 
 
-def unpacked(bundle: str, folder: Path) -> Path:
-    import tarfile  # noqa: PLC0415 - not in every environment
-
-    with tarfile.open(BUNDLES / f"{bundle}.tar") as tar:
-        tar.extractall(folder, filter="data")
-    return folder
-
-
 def test_a_tensor_of_a_dump_that_lies_ready(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tree = unpacked("serialize-parity-v1", tmp_path / "tree")
+    tree = unpack("serialize-parity-v1", tmp_path / "tree")
     dump = tmp_path / "dumps" / "serialize-parity-v1" / "pth"
     dump.mkdir(parents=True)
     for path in (tree / "resnet18-pth" / "reference_state_dict").iterdir():
@@ -180,9 +172,7 @@ def test_a_tensor_of_a_dump_that_lies_ready(
     right = np.frombuffer((dump / "views.transposed.bin").read_bytes()[12:], "<f4").reshape(7, 5)
     wrong = np.ascontiguousarray(right.T).reshape(7, 5)
     (dump / "views.transposed.bin").write_bytes(encode_tensor(wrong))
-    lock = lockfile(
-        tmp_path, "serialize-parity-v1", "serialize", BUNDLES / "serialize-parity-v1.tar"
-    )
+    lock = lock_bundle(tmp_path, "serialize-parity-v1", "serialize")
     words = ["show", "--lockfile", str(lock), "--dumps", str(tmp_path / "dumps")]
 
     assert run_command_line([*words, "serialize-parity-v1/pth", "views.transposed", "0:1,:2"]) == 0
@@ -208,15 +198,13 @@ def test_a_tensor_of_a_dump_that_lies_ready(
 
 
 def test_rows_of_a_loader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tree = unpacked("dataloader-batches-v1", tmp_path / "tree")
+    tree = unpack("dataloader-batches-v1", tmp_path / "tree")
     dump = tmp_path / "dumps" / "dataloader-batches-v1" / "shuffled_seeded"
     dump.mkdir(parents=True)
     for path in (tree / "shuffled_seeded").glob("*.bin"):
         features, labels = read_batch(path)
         (dump / path.name).write_bytes(encode_batch([features[::-1], labels[::-1] + 1]))
-    lock = lockfile(
-        tmp_path, "dataloader-batches-v1", "dataloader", BUNDLES / "dataloader-batches-v1.tar"
-    )
+    lock = lock_bundle(tmp_path, "dataloader-batches-v1", "dataloader")
     words = ["show", "--lockfile", str(lock), "--dumps", str(tmp_path / "dumps")]
 
     assert run_command_line([*words, "shuffled_seeded", "labels", ":2", "--why"]) == 2

@@ -207,58 +207,23 @@ def test_labels_rolled_against_features() -> None:
         )
 
 
+#: Due labels, those that came, sizes of batches.
 DOUBTS = {
-    "within each batch": (
-        (3, 1, 4, 2, 7),
-        (1, 4, 3, 7, 2),
-        (3, 2),
-        (
-            "labels are rolled by 1 row within each batch against features: all 5 labels are "
-            "those of the item 1 row later in its batch"
-        ),
-    ),
-    "either": (
-        (0, 1, 2, 0),
-        (1, 2, 0, 0),
-        (3, 1),
-        (
-            "labels are rolled by 1 row against features, over the whole run or within each "
-            "batch: all 4 labels are those of the item 1 row later; a roll within each batch (1 "
-            "row later) gives the same labels, so which one it was is open"
-        ),
-    ),
-    "periodic": (
-        (0, 1, 2, 0, 1, 2),
-        (2, 0, 1, 2, 0, 1),
-        (4, 2),
-        (
-            "labels are rolled against features: all 6 labels are those of the item 1 row "
-            "earlier; the labels repeat every 3 rows, and the roll may be that much longer"
-        ),
-    ),
-    "either, periodic": (
-        (0, 1, 2, 0, 1, 2),
-        (2, 0, 1, 2, 0, 1),
-        (3, 3),
-        (
-            "labels are rolled against features, over the whole run or within each batch: all 6 "
-            "labels are those of the item 1 row earlier; a roll within each batch (1 row earlier) "
-            "gives the same labels, so which one it was is open; the labels repeat every 3 "
-            "rows, and the roll may be that much longer"
-        ),
-    ),
-}
+    "within each batch": ((3, 1, 4, 2, 7), (1, 4, 3, 7, 2), (3, 2)),
+    "either": ((0, 1, 2, 0), (1, 2, 0, 0), (3, 1)),
+    "periodic": ((0, 1, 2, 0, 1, 2), (2, 0, 1, 2, 0, 1), (4, 2)),
+    "either, periodic": ((0, 1, 2, 0, 1, 2), (2, 0, 1, 2, 0, 1), (3, 3)),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("due", "received", "sizes", "text"), DOUBTS.values(), ids=DOUBTS)
-def test_no_more_is_said_of_a_roll_than_the_labels_prove(
-    due: Any, received: Any, sizes: tuple[int, ...], text: str
-) -> None:
-    due, received = np.array(due, float), np.array(received, float)
-    found = causes.find_label_cause(due, received, due, np.arange(len(due)), sizes)
-
-    assert found is not None
-    assert (found.code, str(found)) == ("labels-rolled", text)
+def test_no_more_is_said_of_a_roll_than_the_labels_prove(golden: Callable[..., None]) -> None:
+    found = {}
+    for name, (labels, obtained, sizes) in DOUBTS.items():
+        due = np.array(labels, float)
+        received = np.array(obtained, float)
+        found[name] = causes.find_label_cause(due, received, due, np.arange(len(due)), sizes)
+    assert {one and one.code for one in found.values()} == {"labels-rolled"}
+    golden(format_causes(found))
 
 
 def test_labels_that_were_not_shuffled_with_their_features() -> None:
@@ -268,28 +233,25 @@ def test_labels_that_were_not_shuffled_with_their_features() -> None:
 
 
 CLASSES = np.arange(10) % 3.0
+#: Labels that came, and the code of their cause.
 MAPPED = {
-    "exchanged": (np.array([1.0, 0.0, 2.0])[CLASSES.astype(int)], "classes-mapped",
-        "classes have the numbers of others: 0 as 1, 1 as 0: this is true of all 10 labels"),
-    "the next class, around": (
-        (CLASSES + 1) % 3,
-        "classes-mapped",
-        "classes have the numbers of others: 0 as 1, 1 as 2, 2 as 0: this is true of all 10 labels",
-    ),
-    "off by one": (CLASSES + 1, "addend",
-        "1 is added to every label: this is true of all 10 labels"),
-    "zero": (CLASSES * 0, "all-equal", "every label is 0: all 10 labels are"),
+    "exchanged": (np.array([1.0, 0.0, 2.0])[CLASSES.astype(int)], "classes-mapped"),
+    "the next class, around": ((CLASSES + 1) % 3, "classes-mapped"),
+    "off by one": (CLASSES + 1, "addend"),
+    "zero": (CLASSES * 0, "all-equal"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("received", "code", "text"), MAPPED.values(), ids=MAPPED)
-def test_labels_that_are_a_function_of_the_due_ones(received: Any, code: str, text: str) -> None:
-    found = causes.find_label_cause(CLASSES, received, CLASSES, np.arange(10))
-
-    assert found is not None
-    assert (code, text) == (found.code, str(found))
-    received[4] += 5
-    assert causes.find_label_cause(CLASSES, received, CLASSES, np.arange(10)) is None
+def test_labels_that_are_a_function_of_the_due_ones(golden: Callable[..., None]) -> None:
+    found = {}
+    for name, (received, _) in MAPPED.items():
+        found[name] = causes.find_label_cause(CLASSES, received, CLASSES, np.arange(10))
+        received[4] += 5
+        assert causes.find_label_cause(CLASSES, received, CLASSES, np.arange(10)) is None
+    assert {name: one and one.code for name, one in found.items()} == {
+        name: code for name, (_, code) in MAPPED.items()
+    }
+    golden(format_causes(found))
 
 
 def test_labels_whose_bits_are_whole_numbers_are_no_multiples() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,14 @@ from parity.checkpoints import locate_tensors
 from parity.suites import find_suite
 from parity.suites.base import Dump, DumpComparison
 from parity.tensors.bin import encode_tensor, read_tensor
+from tests.support.bundles import unpack
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    with tarfile.open(ROOT / "tests" / "bundles" / "serialize-parity-v1.tar") as tar:
-        tar.extractall(tmp_path / "tree", filter="data")
-    return tmp_path / "tree"
+    return unpack("serialize-parity-v1", tmp_path / "tree")
 
 
 def verified(tree: Path, case_id: str, folder: Path) -> DumpComparison:

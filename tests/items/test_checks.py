@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import FrozenInstanceError, fields
+from typing import Any
 
 import numpy as np
 import pytest
@@ -240,68 +241,45 @@ class TestNearest:
         assert find_nearest(table, floats(39_000.25)).item == 39_000
 
 
-class TestIdentify:
-    """Features decide; labels and places only where features leave a choice."""
+#: Features of the items and of the rows that came, what else is given -> items of the rows.
+IDENTIFIED: dict[str, tuple[list[float], list[float], dict[str, Any], list[int]]] = {
+    "by features": ([1, 2, 3], [3, 1.05, 2], {}, [2, 0, 1]),
+    "a wrong label hides no item": ([1, 2], [2, 1], {"known": [0, 1], "labels": [1, 5]}, [1, 0]),
+    "nor does NaN": ([1, 2], [2, 1], {"known": [0, 1], "labels": [NAN, NAN]}, [1, 0]),
+    "equal features, by labels": ([7] * 3, [7] * 3, {"known": [0, 1, 2], "labels": [2, 0, 1]},
+        [2, 0, 1]),
+    # The second item is nearest to both rows.
+    "close features, by labels": ([1, 1.05], [1.05, 1.05], {"known": [0, 1], "labels": [1, 0]},
+        [1, 0]),
+    "what is due comes before what is not": ([1, 1.05, 2], [1.05, 2], {"due": [0, 2]}, [0, 2]),
+    "what is not due is still recognised": ([1, 2, 3], [3, 2], {"due": [0, 1]}, [2, 1]),
+    "in an order, by its place": ([1, 1.05], [1.05, 1.0], {"ordered": True}, [0, 1]),
+    "in another order": ([1, 1.05], [1.05, 1.0], {"due": [1, 0], "ordered": True}, [1, 0]),
+    "elsewhere than due": ([1, 2, 3], [1, 3, 2], {"ordered": True}, [0, 2, 1]),
+    "what is taken is left to its row": ([1, 1.05, 2], [1, 2, 1], {"ordered": True}, [0, 2, 1]),
+    "what is taken by its label": ([1, 1.05], [1, 1], {"known": [0, 1], "labels": [0, 9]}, [0, 1]),
+    "more rows than are due": ([1, 2], [1, 2, 2, 9], {"ordered": True}, [0, 1, 1, UNKNOWN]),
+    "fewer rows than are due": ([1, 2, 3], [1, 3], {"ordered": True}, [0, 2]),
+    "a row again, in an order": ([1, 2], [1, 1], {"ordered": True}, [0, 0]),
+    "a row again": ([1, 2], [2, 2], {}, [1, 1]),
+    "nothing due": ([1, 2], [2, 5], {"due": []}, [1, UNKNOWN]),
+}  # fmt: skip
 
-    def run(
-        self,
-        table: Sequence[float],
-        received: Sequence[float],
-        *,
-        known: Sequence[float] | None = None,
-        said: Sequence[float] | None = None,
-        due: Sequence[int] | None = None,
-        ordered: bool = False,
-    ) -> list[int]:
-        items = ItemTable(floats(*table).reshape(-1, 1), floats(*(known or [0] * len(table))))
-        rows = floats(*received).reshape(-1, 1)
-        batches = DeliveredBatches(rows, floats(*(said or [0] * len(received))), (len(received),))
-        required = ints(range(len(table)) if due is None else due)
-        return identify_rows(items, required, batches, 0.1, ordered=ordered).tolist()
 
-    def test_by_features(self) -> None:
-        assert self.run([1, 2, 3], [3, 1.05, 2]) == [2, 0, 1]
-
-    def test_a_wrong_label_does_not_hide_an_item(self) -> None:
-        assert self.run([1, 2], [2, 1], known=[0, 1], said=[1, 5]) == [1, 0]
-        assert self.run([1, 2], [2, 1], known=[0, 1], said=[NAN, NAN]) == [1, 0]
-
-    def test_equal_features_are_distinguished_by_labels(self) -> None:
-        assert self.run([7, 7, 7], [7, 7, 7], known=[0, 1, 2], said=[2, 0, 1]) == [2, 0, 1]
-
-    def test_close_features_are_distinguished_by_labels(self) -> None:
-        # The second item is nearest to both rows.
-        assert self.run([1, 1.05], [1.05, 1.05], known=[0, 1], said=[1, 0]) == [1, 0]
-
-    def test_what_is_due_comes_before_what_is_not(self) -> None:
-        assert self.run([1, 1.05, 2], [1.05, 2], due=[0, 2]) == [0, 2]
-
-    def test_what_is_not_due_is_still_recognised(self) -> None:
-        assert self.run([1, 2, 3], [3, 2], due=[0, 1]) == [2, 1]
-
-    def test_where_an_order_is_expected_the_place_decides(self) -> None:
-        assert self.run([1, 1.05], [1.05, 1.0], ordered=True) == [0, 1]
-        assert self.run([1, 1.05], [1.05, 1.0], due=[1, 0], ordered=True) == [1, 0]
-
-    def test_an_item_elsewhere_than_due_is_still_itself(self) -> None:
-        assert self.run([1, 2, 3], [1, 3, 2], ordered=True) == [0, 2, 1]
-
-    def test_what_is_taken_is_left_to_its_row(self) -> None:
-        assert self.run([1, 1.05, 2], [1, 2, 1], ordered=True) == [0, 2, 1]
-        assert self.run([1, 1.05], [1, 1], known=[0, 1], said=[0, 9]) == [0, 1]
-
-    def test_more_rows_than_are_due(self) -> None:
-        assert self.run([1, 2], [1, 2, 2, 9], ordered=True) == [0, 1, 1, UNKNOWN]
-
-    def test_fewer_rows_than_are_due(self) -> None:
-        assert self.run([1, 2, 3], [1, 3], ordered=True) == [0, 2]
-
-    def test_a_row_that_was_delivered_again(self) -> None:
-        assert self.run([1, 2], [1, 1], ordered=True) == [0, 0]
-        assert self.run([1, 2], [2, 2]) == [1, 1]
-
-    def test_nothing_due(self) -> None:
-        assert self.run([1, 2], [2, 5], due=[]) == [1, UNKNOWN]
+@pytest.mark.parametrize("name", IDENTIFIED)
+def test_features_decide_and_labels_and_places_where_they_leave_a_choice(name: str) -> None:
+    table, received, given, items = IDENTIFIED[name]
+    known, labels = given.get("known", [0] * len(table)), given.get("labels", [0] * len(received))
+    rows = floats(*received).reshape(-1, 1)
+    batches = DeliveredBatches(rows, floats(*labels), (len(received),))
+    found = identify_rows(
+        ItemTable(floats(*table).reshape(-1, 1), floats(*known)),
+        ints(given.get("due", range(len(table)))),
+        batches,
+        0.1,
+        ordered=given.get("ordered", False),
+    )
+    assert found.tolist() == items
 
 
 def test_a_place_among_batches_is_that_among_their_sizes() -> None:

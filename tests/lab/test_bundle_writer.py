@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,7 @@ from parity.errors import ConfigError, ReferenceSuspectError
 from parity.lab import BundleWriter
 from parity.lab.bundle_writer import suggest_tolerance
 from parity.tensors.folder import list_tensors
-
-
-def unpack(archive: Path, folder: Path) -> Path:
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
-    return folder
+from tests.support.bundles import unpack
 
 
 def test_a_case_in_five_lines(tmp_path: Path) -> None:

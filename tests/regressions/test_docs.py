@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
-import tarfile
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.support.bundles import list_cases
 
 TESTS = Path(__file__).parents[1]
 PAGE = TESTS.parent / "docs" / "cases.md"
@@ -44,14 +44,6 @@ def functions_of(file: str) -> set[str]:
     return found
 
 
-@cache
-def zoo() -> set[str]:
-    with tarfile.open(TESTS / "bundles" / "checkpoint-zoo-v1.tar") as tar:
-        file = tar.extractfile("parity.json")
-        assert file is not None
-        return set(json.load(file)["cases"])
-
-
 def test_every_case_is_listed_once() -> None:
     lines = re.findall(r"^\| ([A-Z]{3}-\d\d) ", PAGE.read_text("utf-8"), re.MULTILINE)
     assert sorted(lines) == sorted(IDS)
@@ -67,7 +59,7 @@ def test_case_names_reports_and_existing_tests(case: str) -> None:
     assert any("test_" in name for name in named)
     for name in named:
         if name.startswith("zoo:"):
-            assert name.removeprefix("zoo:") in zoo()
+            assert name.removeprefix("zoo:") in list_cases("checkpoint-zoo-v1")
         else:
             file, _, test = name.partition("::")
             assert test in functions_of(file), name

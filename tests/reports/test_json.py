@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import tarfile
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from parity.errors import EXIT_CODES, Location
 from parity.reports import json as json_report
 from parity.results import Report
 from tests.reports.test_console import mixed, passing
+from tests.support.bundles import lock_bundle, unpack
 from tests.support.reports import (
     HOSTILE,
     make_bundle,
@@ -31,7 +30,7 @@ from tests.support.reports import (
 SCHEMA = json.loads(files("parity").joinpath("schemas", "report.schema.json").read_bytes())
 VALIDATOR = Draft202012Validator(SCHEMA)
 DIGEST = "a1" * 32
-BUNDLE = Path(__file__).parents[1] / "bundles" / "dataloader-batches-v1.tar"
+BUNDLE = "dataloader-batches-v1"
 
 
 def rich_finding() -> Report:
@@ -176,39 +175,16 @@ def test_full_disk_keeps_the_earlier_report(
 def verified(tmp_path: Path, *more: str, spoil: bool, known: str = "") -> tuple[int, Any]:
     """Exit code and report of a whole run over ready dumps, which are the references."""
     dumps = tmp_path / "dumps"
-    with tarfile.open(BUNDLE) as archive:
-        for member in archive:
-            if member.name.endswith(".bin"):
-                target = dumps / BUNDLE.stem / member.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                source = archive.extractfile(member)
-                assert source is not None
-                target.write_bytes(source.read())
+    for path in unpack(BUNDLE, dumps / BUNDLE).rglob("*.json"):
+        path.unlink()
     if spoil:
         last = max(dumps.rglob("*.bin"))
         last.write_bytes(last.read_bytes() + b"more")
-    digest = hashlib.sha256(BUNDLE.read_bytes()).hexdigest()
-    entry = {
-        "source": BUNDLE.name,
-        "suite": "dataloader",
-        "dump": {"command": ["never-run"]},
-        "known-failures": {known: "#1"} if known else {},
-        "locked": {"sha256": f"sha256:{digest}"},
-    }
-    (tmp_path / BUNDLE.name).write_bytes(BUNDLE.read_bytes())
-    text = json.dumps({"schema": 1, "bundles": {BUNDLE.stem: entry}})
-    (tmp_path / "fixtures.lock.yaml").write_text(text, encoding="utf-8")
-    words = [
-        "verify",
-        "--repo",
-        tmp_path,
-        "--dumps",
-        dumps,
-        "--report-dir",
-        tmp_path / "out",
-        *more,
-    ]
-    code = cli.run([str(word) for word in words])
+    lock_bundle(
+        tmp_path, BUNDLE, "dataloader", **{"known-failures": {known: "#1"} if known else {}}
+    )
+    folders = ["--repo", tmp_path, "--dumps", dumps, "--report-dir", tmp_path / "out"]
+    code = cli.run(["verify", *map(str, folders), *more])
     value = read(tmp_path / "out" / "report.json")
     assert [error.message for error in VALIDATOR.iter_errors(value)] == []
     assert value["exit_code"] == code

@@ -22,6 +22,7 @@ from parity.lockfile import Bundle, Dump, Locked
 from parity.store import disk, entries
 from parity.store.entries import GcPolicy, StoreEntry, choose_removals
 from parity.store.store import Store
+from tests.support.bundles import write_lockfile
 from tests.support.fetching import compute_sha256, read_files
 from tests.support.tar import make_member, make_tar
 
@@ -62,18 +63,10 @@ def put(store: Store, tmp_path: Path) -> Put:
 
 
 def lockfile(folder: Path, *names: str) -> Path:
-    lines = ["schema: 1", "bundles:"]
-    for name in names:
-        lines += [
-            f"  {name}:",
-            f"    source: {name}.tar",
-            "    suite: tensors",
-            "    dump: {command: [x]}",
-            f'    locked: {{sha256: "sha256:{compute_sha256(DATA[name])}"}}',
-        ]
-    path = folder / "fixtures.lock.yaml"
-    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    return path
+    locked = {name: {"sha256": f"sha256:{compute_sha256(DATA[name])}"} for name in names}
+    return write_lockfile(
+        folder, {name: {"source": f"{name}.tar", "locked": lock} for name, lock in locked.items()}
+    )
 
 
 def there(store: Store) -> set[str]:

@@ -10,31 +10,22 @@ from parity.__main__ import run_command_line
 from parity.store import disk
 from parity.store.fetch import describe_misses
 from parity.store.store import Store
+from tests.support.bundles import write_lockfile
 from tests.support.fetching import DATA, compute_sha256, make_bundle
 
 
 def lockfile(folder: Path) -> Path:
     (folder / "b.tar").write_bytes(DATA)
-    digest = f'sha256: "sha256:{compute_sha256(DATA)}"'
-    entries = {
-        "gone-one": ("https://x.org/a?sig=canary", f'{{sha256: "sha256:{"1" * 64}", size: 1000}}'),
-        "here": ("b.tar", f"{{{digest}}}"),
-        "gone-two": ("hf://o/r@main/b", f'{{sha256: "sha256:{"2" * 64}", size: 234}}'),
-        "gone-three": ("https://x.org/c", f'{{sha256: "sha256:{"3" * 64}"}}'),
-    }
-    lines = ["schema: 1", "bundles:"]
-    for name, (source, locked) in entries.items():
-        lines += [
-            f"  {name}:",
-            f'    source: "{source}"',
-            '    mirrors: ["https://m.org/{sha256}"]' if name == "gone-one" else "    why: x",
-            "    suite: tensors",
-            "    dump: {command: [x]}",
-            f"    locked: {locked}",
-        ]
-    path = folder / "fixtures.lock.yaml"
-    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    return path
+    locked = {"sha256": f"sha256:{compute_sha256(DATA)}"}
+    one, two, three = ({"sha256": f"sha256:{str(n) * 64}"} for n in (1, 2, 3))
+    mirrors = ["https://m.org/{sha256}"]
+    return write_lockfile(folder, {
+        "gone-one": {"source": "https://x.org/a?sig=canary", "mirrors": mirrors,
+            "locked": {**one, "size": 1000}},
+        "here": {"source": "b.tar", "locked": locked},
+        "gone-two": {"source": "hf://o/r@main/b", "locked": {**two, "size": 234}},
+        "gone-three": {"source": "https://x.org/c", "locked": three},
+    })  # fmt: skip
 
 
 WANTED = f"""\

@@ -24,6 +24,7 @@ from parity.store.retries import FetchOptions
 from parity.store.sources import Secret, read_hub_token
 from parity.store.store import Store
 from tests.support import fault_server as s
+from tests.support.bundles import write_lockfile
 from tests.support.fault_server import ServedFile
 from tests.support.fetching import DATA, OTHER_DATA, FakeClock, compute_sha256, make_bundle
 
@@ -128,21 +129,7 @@ def test_places_of_the_token(
 # What is said
 
 
-def lockfile(folder: Path, *entries: tuple[str, str]) -> Path:
-    lines = ["schema: 1", "bundles:"]
-    for name, source in entries:
-        lines += [
-            f"  {name}:",
-            f'    source: "{source}"',
-            "    suite: tensors",
-            "    dump: {command: [x]}",
-            f'    locked: {{sha256: "sha256:{compute_sha256(DATA)}", size: {len(DATA)}}}',
-        ]
-    path = folder / "fixtures.lock.yaml"
-    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    return path
-
-
+LOCKED = {"sha256": f"sha256:{compute_sha256(DATA)}", "size": len(DATA)}
 TROUBLE: dict[str, Any] = {
     "401": s.make_status(401),
     "403": s.make_status(403),
@@ -178,11 +165,14 @@ def test_no_secret_is_printed_or_sent_elsewhere(
             server.add(f"/{name}", answer)
             server.add(f"/o/r/resolve/main/{name}", answer)
             for source in (f"{server.url}/{name}?sig={QUERY}", f"hf://o/r@main/{name}"):
-                path = lockfile(tmp_path, (f"b-{name}", source))
+                path = write_lockfile(tmp_path, {f"b-{name}": {"source": source, "locked": LOCKED}})
                 codes.append(run_command_line(["fetch", "--lockfile", str(path)]))
                 codes.append(run_command_line(["fetch", "--offline", "--lockfile", str(path)]))
                 said += "".join(capfd.readouterr())
-        path = lockfile(tmp_path, ("proxied", f"https://example.org/b?sig={QUERY}"))
+        path = write_lockfile(
+            tmp_path,
+            {"proxied": {"source": f"https://example.org/b?sig={QUERY}", "locked": LOCKED}},
+        )
         codes.append(run_command_line(["fetch", "--lockfile", str(path)]))
         said += "".join(capfd.readouterr())
         assert not [canary for canary in CANARIES if canary in said]

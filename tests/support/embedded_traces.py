@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from parity.suites.base import Case, Dump
 from parity.suites.tensors import suite
 from parity.suites.tensors.rules import read_references
 from parity.suites.tensors.stage_causes import make_trace
+from tests.support.bundles import unpack
 from tests.support.traces import write_dump
 
 ARCHIVE = Path(__file__).parents[1] / "bundles" / "model-traces-v1.tar"
@@ -23,8 +23,7 @@ ARCHIVE = Path(__file__).parents[1] / "bundles" / "model-traces-v1.tar"
 
 def unpack_cases(folder: Path) -> dict[str, Case]:
     """Unpack the bundle, and return its cases by id."""
-    with tarfile.open(ARCHIVE) as tar:
-        tar.extractall(folder, filter="data")
+    unpack("model-traces-v1", folder)
     return {case.id: case for case in suite.read_cases(folder, {})}
 
 

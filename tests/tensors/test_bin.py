@@ -117,69 +117,44 @@ class TestRoundTrips:
 BATCH = words(1, 2, 2, 3) + bytes(24)
 
 #: What the file holds; how it is refused.
+#: Batches that are refused; messages are golden.
 REFUSED = {
-    "empty": (b"", "truncated", "ends at byte 0, where the number of tensors is expected"),
-    "half a count": (b"\1\0", "truncated",
-        "ends at byte 2, where the number of tensors is expected"),
-    "a tensor too few": (words(2, 1, 1) + bytes(4), "truncated",
-        "ends at byte 16, after 1 of 2 tensors"),
-    "two tensors too few": (words(3, 1, 1) + bytes(4), "truncated",
-        "ends at byte 16, after 1 of 3 tensors"),
-    "a count alone": (words(2), "truncated",
-        "ends at byte 4, where the number of dimensions is expected"),
-    "tensors without a count": (
-        words(2, 2, 1) + words(7, 7) + words(1, 2) + bytes(8),
-        "truncated",
-        (
-            "shape [1, 7] needs 28 bytes of data at byte 16, the file has 20 left; read without "
-            "the leading count, the file is 2 tensors of the shapes [2, 1], [2]"
-        ),
-    ),
-    "no shape": (words(1, 2, 3), "truncated", "ends at byte 12, where dimension 1 is expected"),
-    "data cut": (BATCH[:-1], "truncated",
-        "shape [2, 3] needs 24 bytes of data at byte 16, the file has 23 left"),
-    "one byte more": (BATCH + b"\n", "trailing-bytes",
-        "1 byte follows the data that the header announces (file: 41 bytes)"),
-    "a kilobyte more": (BATCH + bytes(1024), "trailing-bytes",
-        "1,024 bytes follow the data that the header announces (file: 1,064 bytes)"),
-    "one tensor more": (BATCH + BATCH[4:], "trailing-bytes",
-        "announces 1 of its 2 tensors at byte 0; not announced: [2, 3]"),
-    "tensors more": (BATCH + 5 * (words(1, 1) + bytes(4)), "trailing-bytes",
-        "announces 1 of its 6 tensors at byte 0; not announced: [1], [1], [1], [1], …"),
-    "scalars more, which are zeros": (BATCH + 2 * (words(0) + bytes(4)), "trailing-bytes",
-        "16 bytes follow the data that the header announces (file: 56 bytes)"),
-    "empty tensors more": (BATCH + words(1, 0), "trailing-bytes",
-        "8 bytes follow the data that the header announces (file: 48 bytes)"),
-    "4 billion tensors": (words(0xFFFFFFFF) + bytes(64), "bad-header",
-        "announces 4,294,967,295 tensors at byte 0; at most 1,024 are accepted"),
-    "a tensor too many": (words(1025) + words(1, 0) * 1025, "bad-header",
-        "announces 1,025 tensors at byte 0; at most 1,024 are accepted"),
-    "4 billion dimensions": (words(1, 0xFFFFFFFF) + bytes(64), "bad-header",
-        "announces 4,294,967,295 dimensions at byte 4; at most 32 are accepted"),
-    "a dimension too many": (words(1, 33) + bytes(4 * 33), "bad-header",
-        "announces 33 dimensions at byte 4; at most 32 are accepted"),
-    "a product beyond 64 bits": (words(1, 3, 2**31, 2**31, 16) + bytes(64), "bad-header",
-        "shape [2147483648, 2147483648, 16] overflows 63 bits"),
-    "a product that wraps to 0 in 64 bits": (words(1, 2, 2**31, 2**31) + bytes(64), "bad-header",
-        "shape [2147483648, 2147483648] overflows 63 bits"),
-    "bytes, not elements, beyond 63 bits": (words(1, 3, 2**31, 2**30, 1) + bytes(64), "bad-header",
-        "shape [2147483648, 1073741824, 1] overflows 63 bits"),
-    "huge dimensions beside a zero": (words(1, 4, 0, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF),
-        "bad-header", "shape [0, 4294967295, 4294967295, 4294967295] overflows 63 bits"),
-    "16 GiB that are not there": (words(1, 1, 2**32 - 1) + bytes(8), "truncated",
-        "shape [4294967295] needs 17,179,869,180 bytes of data at byte 12, the file has 8 left"),
-    "the second tensor cut": (words(2, 1, 1) + bytes(4) + words(1, 5) + bytes(16), "truncated",
-        "shape [5] needs 20 bytes of data at byte 24, the file has 16 left"),
+    "empty": b"",
+    "half a count": b"\1\0",
+    "a tensor too few": words(2, 1, 1) + bytes(4),
+    "two tensors too few": words(3, 1, 1) + bytes(4),
+    "a count alone": words(2),
+    "tensors without a count": words(2, 2, 1) + words(7, 7) + words(1, 2) + bytes(8),
+    "no shape": words(1, 2, 3),
+    "data cut": BATCH[:-1],
+    "one byte more": BATCH + b"\n",
+    "a kilobyte more": BATCH + bytes(1024),
+    "one tensor more": BATCH + BATCH[4:],
+    "tensors more": BATCH + 5 * (words(1, 1) + bytes(4)),
+    "scalars more, which are zeros": BATCH + 2 * (words(0) + bytes(4)),
+    "empty tensors more": BATCH + words(1, 0),
+    "4 billion tensors": words(0xFFFFFFFF) + bytes(64),
+    "a tensor too many": words(1025) + words(1, 0) * 1025,
+    "4 billion dimensions": words(1, 0xFFFFFFFF) + bytes(64),
+    "a dimension too many": words(1, 33) + bytes(4 * 33),
+    "a product beyond 64 bits": words(1, 3, 2**31, 2**31, 16) + bytes(64),
+    "a product that wraps to 0 in 64 bits": words(1, 2, 2**31, 2**31) + bytes(64),
+    "bytes, not elements, beyond 63 bits": words(1, 3, 2**31, 2**30, 1) + bytes(64),
+    "huge dimensions beside a zero": words(1, 4, 0, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF),
+    "16 GiB that are not there": words(1, 1, 2**32 - 1) + bytes(8),
+    "the second tensor cut": words(2, 1, 1) + bytes(4) + words(1, 5) + bytes(16),
 }  # fmt: skip
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(("data", "code", "message"), REFUSED.values(), ids=REFUSED)
     def test_a_malformed_batch_says_what_and_where(
-        self, data: bytes, code: str, message: str, file: Path
+        self, golden: Callable[..., None], file: Path
     ) -> None:
-        file.write_bytes(data)
-        assert refusal(read_batch, file) == (code, message)
+        text = ""
+        for name, data in REFUSED.items():
+            file.write_bytes(data)
+            text += "{}: [{}] {}\n".format(name, *refusal(read_batch, file))
+        golden(text)
 
     def test_single_tensors_are_checked_alike(self, file: Path) -> None:
         file.write_bytes(b"")

@@ -6,6 +6,7 @@ import errno
 import io
 import pickle
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,6 @@ from parity.tensors import FormatError, npy
 from tests.support.tensors import SAFETENSORS_NAMES
 
 MAGIC = b"\x93NUMPY"
-NO_MAGIC = "is not a .npy file: EOF: reading magic string, expected 8 bytes got "
-WRONG_MAGIC = (
-    "is not a .npy file: the magic string is not correct; "
-    "expected b'\\x93NUMPY', got b'PK\\x03\\x04ab'"
-)
-KNOWN = "b1, f8, f4, f2, i8, i4, i2, i1, u8, u4, u2, u1, c8, c16"
 
 
 def saved(array: NDArray[Any], **options: Any) -> bytes:
@@ -97,62 +92,40 @@ def test_an_order_that_makes_no_difference_is_accepted(
     assert npy.locate_tensor(path).read_array().reshape(-1).tolist() == list(range(count))
 
 
-WORDS = {
-    "nothing": (b"", "bad-header", NO_MAGIC + "0"),
-    "a magic cut": (MAGIC, "bad-header", NO_MAGIC + "6"),
-    "another file": (b"PK\x03\x04abcdef", "bad-header", WRONG_MAGIC),
-    "version 3": (made(literal(), version=(3, 0)), "bad-header",
-                  "has the format version 3.0; 1.0 and 2.0 are read"),
-    "version 9": (made(literal(), version=(9, 9)), "bad-header",
-                  "has the format version 9.9; 1.0 and 2.0 are read"),
-    "data cut": (made(literal(), bytes(7)), "truncated", "F32 [2] needs 8 bytes of data, has 7"),
-    "data too long": (made(literal(), bytes(9)), "trailing-bytes",
-                      "F32 [2] needs 8 bytes of data, has 9"),
-    "two arrays": (saved(np.ones(1, "<f4")) * 2, "trailing-bytes",
-                   "F32 [1] needs 4 bytes of data, has 136"),
-    "column-major": (saved(np.asfortranarray(np.ones((2, 3), "<f4"))), "bad-header",
-                     "is in column-major (Fortran) order; write it in row-major order"),
-    "big-endian": (saved(np.ones(2, ">f4")), "dtype-unsupported",
-                   f"has the dtype '>f4'; known are little-endian {KNOWN}"),
-    "big-endian integers": (saved(np.ones(2, ">i8")), "dtype-unsupported",
-                            f"has the dtype '>i8'; known are little-endian {KNOWN}"),
-    "objects": (saved(np.array([{}], object), allow_pickle=True), "dtype-unsupported",
-                f"has the dtype '|O'; known are little-endian {KNOWN}"),
-    "a structure": (saved(np.zeros(2, [("a", "<f4"), ("b", "<i4")])), "dtype-unsupported",
-                    f"has the dtype '|V8'; known are little-endian {KNOWN}"),
-    "text": (saved(np.array(["ab"])), "dtype-unsupported",
-             f"has the dtype '<U2'; known are little-endian {KNOWN}"),
-    "dates": (saved(np.array(["2020-01-01"], "M8[D]")), "dtype-unsupported",
-              f"has the dtype '<M8[D]'; known are little-endian {KNOWN}"),
-    "long double": (made(literal("'<f16'"), bytes(32)), "dtype-unsupported",
-                    f"has the dtype '<f16'; known are little-endian {KNOWN}"),
-    "long double complex": (made(literal("'<c32'"), bytes(32)), "dtype-unsupported",
-                            f"has the dtype '<c32'; known are little-endian {KNOWN}"),
-    "bfloat16 of ml_dtypes": (made(literal("'<V2'"), bytes(4)), "dtype-unsupported",
-                              f"has the dtype '|V2'; known are little-endian {KNOWN}"),
-    "a negative length": (made(literal(shape="(-2,)")), "bad-header",
-                          "has the impossible shape [-2]"),
-    "two negative lengths": (made(literal(shape="(-1, -2)"), bytes(8)), "bad-header",
-                             "has the impossible shape [-1, -2]"),
-    "a truth for a length": (made(literal(shape="(True, 2)"), bytes(8)), "bad-header",
-                             "has the impossible shape [True, 2]"),
-    "a length of 4,000 digits": (made(literal(shape=f"(0x{'f' * 4000},)")), "bad-header",
-                                 "has the impossible shape of a length of 16,000 bits"),
-    "a huge length": (made(literal(shape=f"({2**63},)")), "bad-header",
-                      f"has the impossible shape [{2**63}]"),
-    "an overflow beside 0": (made(literal(shape=f"(0, {2**40}, {2**40})")), "bad-header",
-                             f"has the impossible shape [0, {2**40}, {2**40}]"),
-    "33 dimensions": (made(literal(shape=f"({'1,' * 33})"), bytes(4)), "bad-header",
-                      f"has the impossible shape {[1] * 33}"),
-    "more than there is": (made(literal(shape=f"({2**40},)"), bytes(8)), "truncated",
-                           f"F32 [{2**40}] needs {2**42:,} bytes of data, has 8"),
+#: Files that are refused; messages are golden.
+REFUSED = {
+    "nothing": b"",
+    "a magic cut": MAGIC,
+    "another file": b"PK\x03\x04abcdef",
+    "version 3": made(literal(), version=(3, 0)),
+    "version 9": made(literal(), version=(9, 9)),
+    "data cut": made(literal(), bytes(7)),
+    "data too long": made(literal(), bytes(9)),
+    "two arrays": saved(np.ones(1, "<f4")) * 2,
+    "column-major": saved(np.asfortranarray(np.ones((2, 3), "<f4"))),
+    "big-endian": saved(np.ones(2, ">f4")),
+    "big-endian integers": saved(np.ones(2, ">i8")),
+    "objects": saved(np.array([{}], object), allow_pickle=True),
+    "a structure": saved(np.zeros(2, [("a", "<f4"), ("b", "<i4")])),
+    "text": saved(np.array(["ab"])),
+    "dates": saved(np.array(["2020-01-01"], "M8[D]")),
+    "long double": made(literal("'<f16'"), bytes(32)),
+    "long double complex": made(literal("'<c32'"), bytes(32)),
+    "bfloat16 of ml_dtypes": made(literal("'<V2'"), bytes(4)),
+    "a negative length": made(literal(shape="(-2,)")),
+    "two negative lengths": made(literal(shape="(-1, -2)"), bytes(8)),
+    "a truth for a length": made(literal(shape="(True, 2)"), bytes(8)),
+    "a length of 4,000 digits": made(literal(shape=f"(0x{'f' * 4000},)")),
+    "a huge length": made(literal(shape=f"({2**63},)")),
+    "an overflow beside 0": made(literal(shape=f"(0, {2**40}, {2**40})")),
+    "33 dimensions": made(literal(shape=f"({'1,' * 33})"), bytes(4)),
+    "more than there is": made(literal(shape=f"({2**40},)"), bytes(8)),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("content", "code", "message"), WORDS.values(), ids=WORDS)
-def test_a_refusal_word_for_word(content: bytes, code: str, message: str, tmp_path: Path) -> None:
-    error = refused(tmp_path, content)
-    assert (error.code, error.message) == (code, message)
+def test_each_file_is_refused_in_these_words(golden: Callable[..., None], tmp_path: Path) -> None:
+    errors = {name: refused(tmp_path, content) for name, content in REFUSED.items()}
+    golden("".join(f"{name}: [{one.code}] {one.message}\n" for name, one in errors.items()))
 
 
 HOSTILE = [

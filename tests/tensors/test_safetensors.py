@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -160,142 +161,77 @@ def deep(depth: int) -> str:
     return "[" * depth + "]" * depth
 
 
-def claims(raw: bytes) -> str:
-    length = f"{int.from_bytes(raw, 'little'):,}"
-    return f"begins with {raw!r}, which claims a header of {length} bytes; at most 100,000,000"
-
-
-MILLION = "tensor 't' of U8 [1000, 1000]"
-NO_JSON = "header is not JSON: "
-WORDS: dict[str, tuple[bytes, str, str]] = {
-    "nothing": (b"", "truncated", "header claims 0 bytes, the file has 0"),
-    "a length cut": (b"\x01" + bytes(6), "truncated", "header claims 1 bytes, the file has 7"),
-    "no header": (bytes(8), "bad-header", "header begins with b'', not with a brace"),
-    "a header cut": (add_header(one(), b"abcd")[:20], "truncated",
-                     "header claims 60 bytes, the file has 20"),
-    "the largest length": (b"\xff" * 8, "bad-header", claims(b"\xff" * 8)),
-    "a page": (b"<!DOCTYPE html>", "bad-header", claims(b"<!DOCTYP")),
-    "a pointer": (b"version https://git-lfs.github.com/spec/v1\n", "bad-header",
-                  claims(b"version ")),
-    "a list": (add_header("[1]"), "bad-header", "header begins with b'[1]', not with a brace"),
-    "a blank first": (add_header(" {}"), "bad-header",
-                      "header begins with b' {}', not with a brace"),
-    "a mark of order": (add_header("\ufeff{}"), "bad-header",
-                        "header begins with b'\\xef\\xbb\\xbf{}', not with a brace"),
-    "no end": (add_header('{"a"'), "bad-header",
-               NO_JSON + "Expecting ':' delimiter: line 1 column 5 (char 4)"),
-    "more after it": (add_header("{}{}"), "bad-header",
-                      NO_JSON + "Extra data: line 1 column 3 (char 2)"),
-    "not UTF-8": (add_header(b'{"\xff":1}'), "bad-header",
-                  NO_JSON + "'utf-8' codec can't decode byte 0xff in position 2: "
-                            "invalid start byte"),
-    "a key twice": (add_header(f'{{"t":{json.dumps(U8)},"t":{json.dumps(U8)}}}', b"abcd"),
-                    "bad-header", "the key 't' is in the header twice"),
-    "a key twice by escapes": (
-        add_header(f'{{"t":{json.dumps(U8)},"\\u0074":{json.dumps(U8)}}}', b"abcd"),
-        "bad-header", "the key 't' is in the header twice"),
-    "a dtype twice": (
+#: Files that are refused; messages are golden.
+REFUSED: dict[str, bytes] = {
+    "nothing": b"",
+    "a length cut": b"\x01" + bytes(6),
+    "no header": bytes(8),
+    "a header cut": add_header(one(), b"abcd")[:20],
+    "the largest length": b"\xff" * 8,
+    "a page": b"<!DOCTYPE html>",
+    "a pointer": b"version https://git-lfs.github.com/spec/v1\n",
+    "a list": add_header("[1]"),
+    "a blank first": add_header(" {}"),
+    "a mark of order": add_header("\ufeff{}"),
+    "no end": add_header('{"a"'),
+    "more after it": add_header("{}{}"),
+    "not UTF-8": add_header(b'{"\xff":1}'),
+    "a key twice": add_header(f'{{"t":{json.dumps(U8)},"t":{json.dumps(U8)}}}', b"abcd"),
+    "a key twice by escapes": add_header(f'{{"t":{json.dumps(U8)},"\\u0074":{json.dumps(U8)}}}',
+        b"abcd"),
+    "a dtype twice":
         add_header('{"t":{"dtype":"U8","dtype":"I8","shape":[4],"data_offsets":[0,4]}}', b"abcd"),
-        "bad-header", "the key 'dtype' is in the header twice"),
-    "metadata twice": (add_header('{"__metadata__":{},"__metadata__":{}}'), "bad-header",
-                       "the key '__metadata__' is in the header twice"),
-    "half a surrogate pair": (add_header('{"a\\ud800":' + json.dumps(U8) + "}", b"abcd"),
-                              "bad-header",
-                              "the entry 'a\\ud800' contains half of a surrogate pair"),
-    "half a pair in metadata": (add_header('{"__metadata__":{"a":"\\udfff"}}'), "bad-header",
-                                "the entry 'a' contains half of a surrogate pair"),
-    "metadata of numbers": (add_header({"__metadata__": {"step": 3}} | one(), b"abcd"),
-                            "bad-header", "__metadata__ must map strings to strings"),
-    "metadata that is null": (add_header({"__metadata__": None}), "bad-header",
-                              "__metadata__ must map strings to strings"),
-    "metadata in metadata": (add_header({"__metadata__": {"a": {"b": "c"}}}), "bad-header",
-                             "__metadata__ must map strings to strings"),
-    "a float": (add_header('{"t":{"dtype":"U8","shape":[4.0],"data_offsets":[0,4]}}', b"abcd"),
-                "bad-header", "header contains 4.0, where only whole numbers are allowed"),
-    "an exponent": (add_header('{"t":{"dtype":"U8","shape":[4e0],"data_offsets":[0,4]}}', b"abcd"),
-                    "bad-header", "header contains 4e0, where only whole numbers are allowed"),
-    "NaN": (add_header('{"t":NaN}'), "bad-header",
-            "header contains NaN, where only whole numbers are allowed"),
-    "infinity": (add_header('{"t":-Infinity}'), "bad-header",
-                 "header contains -Infinity, where only whole numbers are allowed"),
-    "a negative length": (add_header(one(shape=[-4]), b"abcd"), "bad-header",
-                          "header contains the number -4; known are 0 to 2**63 - 1"),
-    "minus nothing": (add_header(json.dumps(one()).replace("[0", "[-0"), b"abcd"),
-                      "bad-header", "header contains the number -0; known are 0 to 2**63 - 1"),
-    "2**63": (add_header(one(shape=[2**63]), b"abcd"), "bad-header",
-              "header contains the number 9223372036854775808; known are 0 to 2**63 - 1"),
-    "5000 digits": (add_header(json.dumps(one()).replace("[4]", f"[{'9' * 5000}]")),
-                    "bad-header",
-                    f"header contains the number {'9' * 40}; known are 0 to 2**63 - 1"),
-    "a truth": (add_header(one(shape=[True]), b"a"), "bad-header",
-                "shape of tensor 't' must be a list of whole numbers, not [True]"),
-    "text for a length": (add_header(one(shape=["4"]), b"abcd"), "bad-header",
-                          "shape of tensor 't' must be a list of whole numbers, not ['4']"),
-    "no list": (add_header(one(shape=4), b"abcd"), "bad-header",
-                "shape of tensor 't' must be a list of whole numbers, not 4"),
-    "null": (add_header(one(data_offsets=None), b"abcd"), "bad-header",
-             "data_offsets of tensor 't' must be a list of whole numbers, not None"),
-    "no entry": (add_header({"t": 1}), "bad-header",
-                 "tensor 't' needs dtype, shape and data_offsets, no more"),
-    "an entry without": (add_header({"t": {"dtype": "U8", "shape": [4]}}, b"abcd"), "bad-header",
-                         "tensor 't' needs dtype, shape and data_offsets, no more"),
-    "an entry with more": (add_header(one(stride=[1]), b"abcd"), "bad-header",
-                           "tensor 't' needs dtype, shape and data_offsets, no more"),
-    "an unknown dtype": (add_header(one(dtype="F128"), b"abcd"), "bad-header",
-                         "tensor 't' has the unknown dtype 'F128'"),
-    "complex numbers of two f64": (add_header(one(dtype="C128"), b"abcd"), "bad-header",
-                                   "tensor 't' has the unknown dtype 'C128'"),
-    "a dtype in small letters": (add_header(one(dtype="u8"), b"abcd"), "bad-header",
-                                 "tensor 't' has the unknown dtype 'u8'"),
-    "a dtype that is a list": (add_header(one(dtype=["U8"]), b"abcd"), "bad-header",
-                               "tensor 't' has the unknown dtype ['U8']"),
-    "half a byte": (add_header(one(dtype="F4", shape=[7]), b"abcd"), "bad-header",
-                    "tensor 't' of F4 [7] does not fill its last byte"),
-    "six bits of a byte": (add_header(one(dtype="F6_E2M3", shape=[5]), b"abcd"), "bad-header",
-                           "tensor 't' of F6_E2M3 [5] does not fill its last byte"),
-    "a byte for each half": (add_header(one(dtype="F4", shape=[4]), b"abcd"), "bad-header",
-                             "tensor 't' of F4 [4] needs 2 bytes, its data_offsets span 4"),
-    "one offset": (add_header(one(data_offsets=[4]), b"abcd"), "bad-header",
-                   "tensor 't' has the data_offsets [4]"),
-    "three offsets": (add_header(one(data_offsets=[0, 2, 4]), b"abcd"), "bad-header",
-                      "tensor 't' has the data_offsets [0, 2, 4]"),
-    "offsets reversed": (add_header(one(data_offsets=[4, 0]), b"abcd"), "bad-header",
-                         "tensor 't' has the data_offsets [4, 0]"),
-    "a shape too large": (add_header(one(shape=[1000, 1000]), b"abcd"), "bad-header",
-                          f"{MILLION} needs 1,000,000 bytes, its data_offsets span 4"),
-    "a shape too small": (add_header(one(shape=[3]), b"abcd"), "bad-header",
-                          "tensor 't' of U8 [3] needs 3 bytes, its data_offsets span 4"),
-    "an overflow": (add_header(one(shape=[2**62, 2**62, 0], data_offsets=[0, 0])), "bad-header",
-                    f"shape [{2**62}, {2**62}, 0] of tensor 't' overflows 63 bits"),
-    "an overflow of bytes": (add_header(one(dtype="F64", shape=[2**60])), "bad-header",
-                             f"shape [{2**60}] of tensor 't' overflows 63 bits"),
-    "33 dimensions": (add_header(one(shape=[1] * 32 + [4]), b"abcd"), "bad-header",
-                      "tensor 't' has 33 dimensions; at most 32"),
-    "the same bytes twice": (add_header({"k": U8, "v": U8}, b"abcd"), "bad-header",
-                             "tensor 'v' at data byte 0 overlaps the one before"),
-    "an overlap": (
-        add_header({"k": U8, "v": U8 | {"data_offsets": [2, 6]}}, b"abcdef"), "bad-header",
-        "tensor 'v' at data byte 2 overlaps the one before"),
-    "a hole": (add_header({"k": U8, "v": U8 | {"data_offsets": [6, 10]}}, bytes(10)),
-               "bad-header", "tensor 'v' at data byte 6 leaves a hole before it"),
-    "a hole at the start": (add_header(one(data_offsets=[1, 5]), bytes(5)), "bad-header",
-                            "tensor 't' at data byte 1 leaves a hole before it"),
-    "data cut": (add_header(one(), b"abc"), "truncated", "data needs 72 bytes, the file has 71"),
-    "data too long": (add_header(one(), b"abcde"), "trailing-bytes",
-                      "1 byte follows the last tensor"),
-    "two more": (add_header(one(), b"abcdef"), "trailing-bytes",
-                 "2 bytes follow the last tensor"),
-    "data without a tensor": (add_header({}, b"a"), "trailing-bytes",
-                              "1 byte follows the last tensor"),
-    "nested deeply": (add_header('{"t":' + deep(100_000) + "}"), "bad-header",
-                      "header is nested too deeply"),
+    "metadata twice": add_header('{"__metadata__":{},"__metadata__":{}}'),
+    "half a surrogate pair": add_header('{"a\\ud800":' + json.dumps(U8) + "}", b"abcd"),
+    "half a pair in metadata": add_header('{"__metadata__":{"a":"\\udfff"}}'),
+    "metadata of numbers": add_header({"__metadata__": {"step": 3}} | one(), b"abcd"),
+    "metadata that is null": add_header({"__metadata__": None}),
+    "metadata in metadata": add_header({"__metadata__": {"a": {"b": "c"}}}),
+    "a float": add_header('{"t":{"dtype":"U8","shape":[4.0],"data_offsets":[0,4]}}', b"abcd"),
+    "an exponent": add_header('{"t":{"dtype":"U8","shape":[4e0],"data_offsets":[0,4]}}', b"abcd"),
+    "NaN": add_header('{"t":NaN}'),
+    "infinity": add_header('{"t":-Infinity}'),
+    "a negative length": add_header(one(shape=[-4]), b"abcd"),
+    "minus nothing": add_header(json.dumps(one()).replace("[0", "[-0"), b"abcd"),
+    "2**63": add_header(one(shape=[2**63]), b"abcd"),
+    "5000 digits": add_header(json.dumps(one()).replace("[4]", f"[{'9' * 5000}]")),
+    "a truth": add_header(one(shape=[True]), b"a"),
+    "text for a length": add_header(one(shape=["4"]), b"abcd"),
+    "no list": add_header(one(shape=4), b"abcd"),
+    "null": add_header(one(data_offsets=None), b"abcd"),
+    "no entry": add_header({"t": 1}),
+    "an entry without": add_header({"t": {"dtype": "U8", "shape": [4]}}, b"abcd"),
+    "an entry with more": add_header(one(stride=[1]), b"abcd"),
+    "an unknown dtype": add_header(one(dtype="F128"), b"abcd"),
+    "complex numbers of two f64": add_header(one(dtype="C128"), b"abcd"),
+    "a dtype in small letters": add_header(one(dtype="u8"), b"abcd"),
+    "a dtype that is a list": add_header(one(dtype=["U8"]), b"abcd"),
+    "half a byte": add_header(one(dtype="F4", shape=[7]), b"abcd"),
+    "six bits of a byte": add_header(one(dtype="F6_E2M3", shape=[5]), b"abcd"),
+    "a byte for each half": add_header(one(dtype="F4", shape=[4]), b"abcd"),
+    "one offset": add_header(one(data_offsets=[4]), b"abcd"),
+    "three offsets": add_header(one(data_offsets=[0, 2, 4]), b"abcd"),
+    "offsets reversed": add_header(one(data_offsets=[4, 0]), b"abcd"),
+    "a shape too large": add_header(one(shape=[1000, 1000]), b"abcd"),
+    "a shape too small": add_header(one(shape=[3]), b"abcd"),
+    "an overflow": add_header(one(shape=[2**62, 2**62, 0], data_offsets=[0, 0])),
+    "an overflow of bytes": add_header(one(dtype="F64", shape=[2**60])),
+    "33 dimensions": add_header(one(shape=[1] * 32 + [4]), b"abcd"),
+    "the same bytes twice": add_header({"k": U8, "v": U8}, b"abcd"),
+    "an overlap": add_header({"k": U8, "v": U8 | {"data_offsets": [2, 6]}}, b"abcdef"),
+    "a hole": add_header({"k": U8, "v": U8 | {"data_offsets": [6, 10]}}, bytes(10)),
+    "a hole at the start": add_header(one(data_offsets=[1, 5]), bytes(5)),
+    "data cut": add_header(one(), b"abc"),
+    "data too long": add_header(one(), b"abcde"),
+    "two more": add_header(one(), b"abcdef"),
+    "data without a tensor": add_header({}, b"a"),
+    "nested deeply": add_header('{"t":' + deep(100_000) + "}"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("content", "code", "message"), WORDS.values(), ids=WORDS)
-def test_a_refusal_word_for_word(content: bytes, code: str, message: str, tmp_path: Path) -> None:
-    error = refused(tmp_path, content)
-    assert (error.code, error.message) == (code, message)
+def test_each_file_is_refused_in_these_words(golden: Callable[..., None], tmp_path: Path) -> None:
+    errors = {name: refused(tmp_path, content) for name, content in REFUSED.items()}
+    golden("".join(f"{name}: [{one.code}] {one.message}\n" for name, one in errors.items()))
 
 
 @pytest.mark.parametrize("depth", [*range(100, 1000, 90), *range(880, 1010, 3)])
@@ -325,7 +261,9 @@ def test_a_length_beyond_the_formats_limit_is_not_read(tmp_path: Path) -> None:
         file.truncate(200_000_000)
     with pytest.raises(FormatError) as caught:
         safetensors.locate_tensors(path)
-    assert caught.value.message == claims((100_000_001).to_bytes(8, "little"))
+    assert caught.value.message.endswith(
+        "which claims a header of 100,000,001 bytes; at most 100,000,000"
+    )
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tarfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from parity.lab.op_zoo.arrays import make_tensor
 from parity.lab.op_zoo.case import OpCase, expand_row, read_cases, read_operators
 from parity.lab.op_zoo.compare import find_difference, round_like
 from parity.lab.op_zoo.witness import compute_witness
+from tests.support.bundles import unpack
 from tests.support.trees import encode_json
 
 pytest.importorskip("torch")
@@ -236,8 +236,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(op_zoo, "read_cases", lambda: CALLS)
         tar = op_zoo.pin(folder)
-    with tarfile.open(tar) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(tar, folder)
     tar.unlink()
     return folder
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from parity.errors import ConfigError
 from parity.items.records import Dataset
 from parity.lab.pins import pipeline
+from tests.support.bundles import read_member
 
 
 def test_ids_that_f32_rounds_are_refused(tmp_path: Path) -> None:
@@ -25,7 +25,6 @@ def test_ids_that_f32_rounds_are_refused(tmp_path: Path) -> None:
 def test_another_dataset_can_be_pinned(tmp_path: Path) -> None:
     ids = np.array([2**24, 7])
     data = Dataset(ids, np.ones(2, np.float32), np.ones(2, np.float32))
-    with tarfile.open(pipeline.pin(tmp_path, dataset=data)) as tar:
-        meta = json.load(tar.extractfile("sequential/meta.json"))  # type: ignore[arg-type]
+    meta = json.loads(read_member(pipeline.pin(tmp_path, dataset=data), "sequential/meta.json"))
     assert meta["order"] == [2**24, 7]
     assert meta["masked_mean"] == 1

@@ -8,9 +8,7 @@ import os
 import platform
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,12 +22,12 @@ from parity.lab.zoo.case import ExpectedTensor
 from parity.lockfile.parse import SUITES
 from parity.suites.tensors.rules import read_references
 from parity.tensors.stored import StoredTensor
+from tests.support.bundles import BUNDLES, read_member, unpack
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.process, pytest.mark.torch, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[3]
-BUNDLES = ROOT / "tests" / "bundles"
 #: Bundles whose references were computed: other processors give other last bits.
 COMPUTED = ("model-traces-v1", "op-zoo-v1")
 SAME_BYTES = [bundle for bundle in EMBEDDED if bundle not in COMPUTED]
@@ -64,14 +62,6 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def provenance_of(tar: Path) -> dict[str, Any]:
-    with tarfile.open(tar) as archive:
-        file = archive.extractfile("provenance.json")
-        assert file is not None
-        record: dict[str, Any] = json.load(file)
-    return record
-
-
 @pytest.mark.parametrize("bundle", SAME_BYTES)
 def test_two_surroundings_give_one_digest(bundle: str, tmp_path: Path) -> None:
     one = pinned(
@@ -102,7 +92,7 @@ def test_the_embedded_bundle_is_a_fresh_pin(bundle: str, tmp_path: Path) -> None
     kind, options = EMBEDDED[bundle]
     fresh = find_pin(kind)(tmp_path, **options)
     embedded = BUNDLES / f"{bundle}.tar"
-    recorded = provenance_of(embedded)["versions"]
+    recorded = json.loads(read_member(bundle, "provenance.json"))["versions"]
     installed = {name: require_version(name) for name in recorded}
     if installed != recorded:
         pytest.skip(f"pinned with {recorded}, installed is {installed}")
@@ -114,7 +104,7 @@ def test_a_fresh_pin_passes_its_audit(bundle: str, tmp_path: Path) -> None:
     """Whatever libraries are installed; an audit shares no code with a pin."""
     kind, options = EMBEDDED[bundle]
     generator = torch.random.get_rng_state()
-    _read_files(find_pin(kind)(tmp_path, **options), tmp_path / "tree")
+    unpack(find_pin(kind)(tmp_path, **options), tmp_path / "tree")
     assert torch.equal(generator, torch.random.get_rng_state())
     results = audits.audit(kind, tmp_path / "tree", bundle)
     assert {case.verdict for case in results} == {"pass"}
@@ -122,9 +112,8 @@ def test_a_fresh_pin_passes_its_audit(bundle: str, tmp_path: Path) -> None:
     assert {one.code for case in results for one in case.findings} <= {"bytes-unreferenced"}
 
 
-def _read_files(tar: Path, folder: Path) -> dict[str, bytes]:
-    with tarfile.open(tar) as archive:
-        archive.extractall(folder, filter="data")
+def _read_files(archive: Path | str, folder: Path) -> dict[str, bytes]:
+    unpack(archive, folder)
     paths = [path for path in folder.rglob("*") if path.is_file()]
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
@@ -138,7 +127,7 @@ def test_a_computed_bundle_is_near_a_fresh_pin(bundle: str, tmp_path: Path) -> N
     """A reference may differ by a tenth of its tolerance, all of it where rounding makes it up."""
     kind, options = EMBEDDED[bundle]
     fresh = _read_files(find_pin(kind)(tmp_path / "out", **options), tmp_path / "fresh")
-    embedded = _read_files(BUNDLES / f"{bundle}.tar", tmp_path / "embedded")
+    embedded = _read_files(bundle, tmp_path / "embedded")
     assert fresh.keys() == embedded.keys()
     ends = (".npy", "/model.safetensors", "/inputs.safetensors")
     drawn = [name for name in fresh if name.endswith(ends)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import tarfile
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from parity.lab.pins import (
 )
 from parity.lab.pins.seeded_random import SeededRandom
 from parity.tensors.bin import read_tensor
+from tests.support.bundles import unpack
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -34,20 +34,15 @@ KINDS = [
 ]
 
 
-def unpacked(tar: Path) -> Path:
-    with tarfile.open(tar) as archive:
-        archive.extractall(tar.parent / "tree", filter="data")
-    return tar.parent / "tree"
-
-
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return unpacked(serialize.pin(tmp_path_factory.mktemp("small")))
+    return unpack(serialize.pin(tmp_path_factory.mktemp("small")), tmp_path_factory.mktemp("tree"))
 
 
 @pytest.fixture(scope="module")
 def upstream(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return unpacked(serialize.pin(tmp_path_factory.mktemp("upstream"), upstream_only=True))
+    tar = serialize.pin(tmp_path_factory.mktemp("upstream"), upstream_only=True)
+    return unpack(tar, tmp_path_factory.mktemp("tree"))
 
 
 def read_json(path: Path) -> Any:
@@ -267,7 +262,7 @@ def test_given_checkpoints_are_taken_as_they_are(tree: Path, tmp_path: Path) -> 
     pth, gguf = tmp_path / "resnet18-f37072fd.pth", tmp_path / "mine.gguf"
     pth.write_bytes((tree / "resnet18-pth" / "synthetic.pth").read_bytes())
     gguf.write_bytes((tree / "gguf" / "synthetic.gguf").read_bytes())
-    made = unpacked(serialize.pin(tmp_path / "out", pth=pth, gguf=gguf))
+    made = unpack(serialize.pin(tmp_path / "out", pth=pth, gguf=gguf), tmp_path / "tree")
     assert (made / "resnet18-pth" / pth.name).read_bytes() == pth.read_bytes()
     assert (made / "gguf" / "mine.gguf").read_bytes() == gguf.read_bytes()
     for part in ("resnet18-pth/reference_state_dict", "gguf/reference_dequant"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from parity.lab.pins.trace_stage import find_masked
 from parity.suites.base import Dump
 from parity.suites.tensors import suite
 from parity.tensors.folder import list_tensors
+from tests.support.bundles import unpack
 from tests.support.traces import write_dump
 
 torch: Any = pytest.importorskip("torch")
@@ -171,12 +171,6 @@ def model(tmp_path: Path) -> str:
     return str(path)
 
 
-def _unpack(archive: Path, folder: Path) -> Path:
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
-    return folder
-
-
 def _read(tree: Path, file: str = "reference") -> dict[str, Any]:
     tensors = list_tensors(tree / "forward" / f"{file}.safetensors").tensors
     return {name: one.read_array() for name, one in tensors.items()}
@@ -190,8 +184,8 @@ def _verify(tree: Path, name: str, values: dict[str, Any], folder: Path) -> list
 
 def test_large_tensors_are_stored_by_a_sample(model: str, tmp_path: Path) -> None:
     out, options = tmp_path / "out", {"model": [f"{model}:block"], "train": 1}
-    whole = _unpack(trace.pin(out, name="whole", **options), tmp_path / "whole")
-    tree = _unpack(trace.pin(out, name="few", sample=6, **options), tmp_path / "few")
+    whole = unpack(trace.pin(out, name="whole", **options), tmp_path / "whole")
+    tree = unpack(trace.pin(out, name="few", sample=6, **options), tmp_path / "few")
     assert {one.size for one in _read(tree).values()} == {6}
     for case, file in (("forward", "reference"), ("train", "train")):
         assert _verify(tree, case, _read(whole, file), tmp_path / case) == [("sampled", None)]
@@ -203,7 +197,7 @@ def test_large_tensors_are_stored_by_a_sample(model: str, tmp_path: Path) -> Non
 
 def test_traced_calls_are_verified_and_a_wrong_update_is_named(model: str, tmp_path: Path) -> None:
     archive = trace.pin(tmp_path / "out", model=[f"{model}:block"], train=2)
-    tree = _unpack(archive, tmp_path / "tree")
+    tree = unpack(archive, tmp_path / "tree")
     values = _read(tree)
     assert list(values) == sorted(values)
     assert {"norm/layer_norm", "fc/linear", "gelu", "fc/linear#2", "add"} == set(values)
@@ -222,7 +216,7 @@ def test_traced_calls_are_verified_and_a_wrong_update_is_named(model: str, tmp_p
 
 def test_same_seed_gives_the_same_parameters_and_inputs(model: str, tmp_path: Path) -> None:
     trees = [
-        _unpack(
+        unpack(
             trace.pin(tmp_path / str(at), model=[f"{model}:block"], seed=seed, level="module"),
             tmp_path / f"t{at}",
         )
@@ -234,7 +228,7 @@ def test_same_seed_gives_the_same_parameters_and_inputs(model: str, tmp_path: Pa
 
 
 def test_model_that_export_rejects_is_traced_by_hooks(model: str, tmp_path: Path) -> None:
-    tree = _unpack(trace.pin(tmp_path / "out", model=[f"{model}:branch"]), tmp_path / "tree")
+    tree = unpack(trace.pin(tmp_path / "out", model=[f"{model}:branch"]), tmp_path / "tree")
     assert "by forward hooks, since torch.export rejects" in (tree / "provenance.json").read_text()
     values = _read(tree)
     assert "fc" in values
@@ -248,7 +242,7 @@ def test_mistake_before_a_sum_that_no_module_makes_is_reported_once(
     model: str, tmp_path: Path
 ) -> None:
     archive = trace.pin(tmp_path / "out", model=[f"{model}:sums"], level="module")
-    tree = _unpack(archive, tmp_path / "tree")
+    tree = unpack(archive, tmp_path / "tree")
     (case,) = suite.read_cases(tree, {})
     unknown = {stage.name: stage.feeds.get("unknown", ()) for stage in case.detail.stages}
     assert unknown == {
@@ -266,7 +260,7 @@ def test_mistake_before_a_sum_that_no_module_makes_is_reported_once(
 
 
 def test_mask_of_minus_infinity_is_traced_and_its_mistake_named(model: str, tmp_path: Path) -> None:
-    tree = _unpack(trace.pin(tmp_path / "out", model=[f"{model}:masked"]), tmp_path / "tree")
+    tree = unpack(trace.pin(tmp_path / "out", model=[f"{model}:masked"]), tmp_path / "tree")
     values = _read(tree)
     del values["triu"]
     found = _verify(tree, "forward", values, tmp_path / "right")
@@ -279,7 +273,7 @@ def test_mask_of_minus_infinity_is_traced_and_its_mistake_named(model: str, tmp_
 
 @pytest.mark.parametrize("function", ["hidden_4", "hidden_9", "hidden_least"])
 def test_values_of_a_mask_widen_no_tolerance(model: str, tmp_path: Path, function: str) -> None:
-    tree = _unpack(trace.pin(tmp_path / "out", model=[f"{model}:{function}"]), tmp_path / "tree")
+    tree = unpack(trace.pin(tmp_path / "out", model=[f"{model}:{function}"]), tmp_path / "tree")
     (case,) = suite.read_cases(tree, {})
     bounds = {name: rule.checks[0].bounds for name, rule in case.detail.rules.tensors.items()}
     assert max(one["atol"] for one in bounds.values()) < 1e-4
@@ -303,13 +297,13 @@ def test_masked_values_are_far_from_all_others() -> None:
 
 def test_globs_leave_out_stages_but_not_outputs(model: str, tmp_path: Path) -> None:
     archive = trace.pin(tmp_path / "out", model=[f"{model}:block"], stages=["norm*"])
-    values = _read(_unpack(archive, tmp_path / "tree"))
+    values = _read(unpack(archive, tmp_path / "tree"))
     assert set(values) == {"norm/layer_norm", "add"}
 
 
 def test_several_models_and_optimizers_are_one_bundle(model: str, tmp_path: Path) -> None:
     models = [f"{model}:{name}" for name in ("noise", "branch")]
-    tree = _unpack(trace.pin(tmp_path, model=models, name="both", train=1), tmp_path / "tree")
+    tree = unpack(trace.pin(tmp_path, model=models, name="both", train=1), tmp_path / "tree")
     cases = {case.id: case.detail for case in suite.read_cases(tree, {})}
     assert list(cases) == ["noise", "noise-train-one", "noise-train-two", "branch"]
     # A module whose calls say nothing is one stage, each time that it is called.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,16 +17,12 @@ from parity.lab import zoo
 from parity.lab.zoo.case import ZooCase
 from parity.tensors import safetensors
 from parity.tensors.stored import StoredTensor
-
-BUNDLE = Path(__file__).parents[2] / "bundles" / "checkpoint-zoo-v1.tar"
+from tests.support.bundles import find_archive, unpack
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("zoo")
-    with tarfile.open(BUNDLE) as tar:
-        tar.extractall(folder, filter="data")
-    return folder
+    return unpack("checkpoint-zoo-v1", tmp_path_factory.mktemp("zoo"))
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +43,7 @@ def test_every_kind_has_its_cases(
 def test_it_is_large_enough_and_small_enough(cases: dict[str, TensorCase]) -> None:
     assert len(cases) >= 150
     assert sum(case.expect == "refuse" for case in cases.values()) >= 40
-    assert BUNDLE.stat().st_size < 3_000_000
+    assert find_archive("checkpoint-zoo-v1").stat().st_size < 3_000_000
 
 
 def test_each_case_states_why_and_its_rule(cases: dict[str, TensorCase]) -> None:

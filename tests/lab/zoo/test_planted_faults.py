@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -19,16 +18,14 @@ from parity.suites.base import Case, Dump
 from parity.suites.tensors.suite import read_references
 from parity.tensors.bin import encode_tensor
 from parity.tensors.dtypes import DTYPES
+from tests.support.bundles import unpack
 
-ZOO = Path(__file__).parents[2] / "bundles" / "checkpoint-zoo-v1.tar"
 KINDS = [kind for kind in blocks.DECODERS if kind not in DTYPES]
 
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Case]:
-    tree = tmp_path_factory.mktemp("zoo")
-    with tarfile.open(ZOO) as tar:
-        tar.extractall(tree, filter="data")
+    tree = unpack("checkpoint-zoo-v1", tmp_path_factory.mktemp("zoo"))
     kind = find_suite("tensors")
     assert kind is not None
     return {case.id: case for case in kind.cases(tree, {})}

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-import tarfile
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +11,7 @@ import pytest
 from parity import known_failures
 from parity.lockfile import load
 from parity.verify.selection import select_claimed
+from tests.support.bundles import BUNDLES, list_cases
 
 ROOT = Path(__file__).parents[3]
 PORTS = ROOT / "tests" / "ports"
@@ -30,27 +28,20 @@ LOCKFILES = [
 ]
 
 
-@cache
-def cases(bundle: str) -> list[str]:
-    with tarfile.open(ROOT / "tests" / "bundles" / f"{bundle}.tar") as tar:
-        file = tar.extractfile("parity.json")
-        assert file is not None
-        return list(json.load(file)["cases"])
-
-
 @pytest.mark.parametrize(
     ("name", "path"), LOCKFILES, ids=lambda one: one.name if isinstance(one, Path) else one
 )
 def test_a_lockfile_locks_the_zoo_as_it_is(name: str, path: Path) -> None:
     (bundle,) = (one for one in load(path).bundles if one.id == name)
-    tar = ROOT / "tests" / "bundles" / f"{name}.tar"
+    tar = BUNDLES / f"{name}.tar"
     assert bundle.locked is not None
     assert bundle.locked.sha256 == hashlib.sha256(tar.read_bytes()).hexdigest()
     assert (path.parent / bundle.source).resolve() == tar
-    known = known_failures.parse_known_failures(bundle.known_failures, cases(name))
-    assert known_failures.find_unmatched(known, cases(name)) == []
+    cases = list_cases(name)
+    known = known_failures.parse_known_failures(bundle.known_failures, cases)
+    assert known_failures.find_unmatched(known, cases) == []
     assert all(one.code for one in known), "each names the outcome that it allows"
-    assert select_claimed(bundle, cases(name)) <= set(cases(name))
+    assert select_claimed(bundle, cases) <= set(cases)
 
 
 @pytest.mark.parametrize(
