@@ -253,6 +253,8 @@ _MEASURES: dict[str, Callable[[Any], Any]] = {
     "growth": _check_growth,
     "stages": _check_count,
     "stages_seen": _check_count,
+    "sampled": _check_count,
+    "sampled_of": _check_count,
     "outputs": lambda value: _check_choice(value, ("right", "wrong", "missing")),
     "map": _check_rows(_check_count),
     "map_error": _check_rows(_check_number),

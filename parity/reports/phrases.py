@@ -189,12 +189,19 @@ def format_decades(histogram: Any) -> str:
 
 
 def describe_seen(cases: Sequence[CaseResult]) -> str:
-    """Return ``outputs right, 3 of 40 stages seen`` of one case, of several the stages alone."""
+    """Return ``outputs right, 3 of 40 stages seen`` of one case, of several the stages alone.
+
+    Behind it is how much of sampled tensors was compared.
+    """
     traces = [case.measures for case in cases if case.measures.get("stages")]
-    if len(cases) == 1 and traces:
-        return format_seen(traces[0])
-    seen, total = (sum(one[key] for one in traces) for key in ("stages_seen", "stages"))
-    return f"{seen:,} of {format_count(total, 'stages')} seen" if traces else ""
+    texts = [format_seen(traces[0])] if len(cases) == 1 and traces else []
+    if traces and not texts:
+        seen, total = (sum(one[key] for one in traces) for key in ("stages_seen", "stages"))
+        texts = [f"{seen:,} of {format_count(total, 'stages')} seen"]
+    size, count = (
+        sum(case.measures.get(key, 0) for case in cases) for key in ("sampled", "sampled_of")
+    )
+    return ", ".join([*texts, *([f"a sample of {size:,} of {count:,} elements"] if size else [])])
 
 
 def list_growth(case: CaseResult) -> list[Mapping[str, Any]]:

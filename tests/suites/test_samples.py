@@ -134,6 +134,7 @@ def test_cause_is_found_where_all_references_are_samples(
     outcome = suite.verify(case, Dump(folder=write_dump(tmp_path / "dump", values)), {})
     assert [one.measures.get("cause_code") for one in outcome.findings][:1] == [code]
     assert outcome.findings[-1].code == "sampled"
+    assert (outcome.measures["sampled"], outcome.measures["sampled_of"]) == (50, 120)
 
 
 def test_planted_faults_are_in_the_sample(tmp_path: Path) -> None:

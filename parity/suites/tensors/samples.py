@@ -10,6 +10,7 @@ import numpy as np
 
 from parity.bundle.tensor_case import TensorCase
 from parity.results import Finding
+from parity.suites.base import DumpComparison
 from parity.suites.messages import format_list
 from parity.tensors.folder import FolderContents
 from parity.tensors.stored import StoredTensor
@@ -35,26 +36,34 @@ def take_samples(
     return expected, replace(dumped, tensors=obtained)
 
 
-def report_samples(detail: TensorCase, findings: tuple[Finding, ...]) -> list[Finding]:
+def report_samples(detail: TensorCase, outcome: DumpComparison) -> DumpComparison:
     """Add to findings of sampled tensors which element is meant, and report what was compared."""
-    reported = []
-    for finding in findings:
-        sample = detail.samples.get(finding.tensor or "")
-        if sample is not None and finding.index and finding.index[0] < len(sample.indices):
-            whole = np.unravel_index(int(sample.indices[finding.index[0]]), sample.shape)
-            text = f"[{finding.index[0]}] of the sample is {[*map(int, whole)]} of the tensor"
-            finding = replace(finding, details=(*finding.details, text))  # noqa: PLW2901
-        reported.append(finding)
+    if not detail.samples:
+        return outcome
     texts = [
         f"{name}: a sample of {len(one.indices):,} of {prod(one.shape):,} elements"
         for name, one in detail.samples.items()
     ]
-    if texts:
-        size = sum(len(one.indices) for one in detail.samples.values())
-        count = sum(prod(one.shape) for one in detail.samples.values())
-        message = (
-            f"{format_count(len(texts), 'tensors')} compared by samples, in all {size:,} of "
-            f"{count:,} elements: {format_list(texts)}"
-        )
-        reported.append(Finding(level="notice", code="sampled", message=message))
-    return reported
+    size = sum(len(one.indices) for one in detail.samples.values())
+    count = sum(prod(one.shape) for one in detail.samples.values())
+    message = (
+        f"{format_count(len(texts), 'tensors')} compared by samples, in all {size:,} of {count:,} "
+        f"elements: {format_list(texts)}"
+    )
+    return replace(
+        outcome,
+        findings=(
+            *(_name_element(detail, finding) for finding in outcome.findings),
+            Finding(level="notice", code="sampled", message=message),
+        ),
+        measures={**outcome.measures, "sampled": size, "sampled_of": count},
+    )
+
+
+def _name_element(detail: TensorCase, finding: Finding) -> Finding:
+    sample = detail.samples.get(finding.tensor or "")
+    if sample is None or not finding.index or finding.index[0] >= len(sample.indices):
+        return finding
+    place = np.unravel_index(int(sample.indices[finding.index[0]]), sample.shape)
+    text = f"[{finding.index[0]}] of the sample is {[*map(int, place)]} of the tensor"
+    return replace(finding, details=(*finding.details, text))

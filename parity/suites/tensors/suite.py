@@ -136,7 +136,7 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     outcome = compare_tensors(reference, dumped)
     if detail.stages:
         outcome = judge_stages(detail, outcome, found, dumped.tensors)
-    outcome = replace(outcome, findings=tuple(report_samples(detail, outcome.findings)))
+    outcome = report_samples(detail, outcome)
     more = [*applied.findings, *([_report_undumpable(undumpable)] if undumpable else [])]
     found_in_outputs, count, share = documents.compare_outputs(detail, dump, case.requested)
     margins = [one for one in (outcome.margin, share) if one is not None]
