@@ -42,7 +42,7 @@ def test_code_is_kebab_case_with_a_meaning_of_one_line(word: str) -> None:
         ("trailing-bytes", "parity/tensors/bin.py"),
         ("http-server-error", "parity.store.failures"),
         ("store-failed", "parity.store.disk"),
-        ("no-example", "parity.port.cargo.messages"),
+        ("no-example", "parity.port.cargo.call"),
         ("dump-panic", "parity/port/output.py"),
         ("yaml-merge", "parity/bundle/yaml_reader.py"),
         ("lockfile", "parity/lockfile/parse.py"),

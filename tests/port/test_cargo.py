@@ -16,7 +16,7 @@ import pytest
 from parity.errors import DumpError, Location, Problem
 from parity.lockfile import Dump
 from parity.port import cargo, process
-from parity.port.cargo.messages import CargoOutput, explain_failure
+from parity.port.cargo.call import CargoOutput, explain_failure
 
 cargo_test = pytest.mark.cargo
 posix = pytest.mark.skipif(os.name == "nt", reason="the fake programs are shell scripts")

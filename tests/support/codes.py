@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 EXCLUDED = ("parity/diagnose", "parity/checkpoints/blocks", "parity/lab/faults", "parity/drift")
 #: By module, the codes in tables of its namespace.
 TABLES: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
-    "parity.port.cargo.messages": lambda names: names["_REASONS"],
+    "parity.port.cargo.call": lambda names: names["_REASONS"],
     "parity.verify.outcomes": lambda names: names["MEANINGS"].keys() - {"right"},
     "parity.store.disk": lambda names: names["_HINTS"],
     "parity.store.integrity": lambda names: names["_CODES"].values(),
