@@ -99,14 +99,10 @@ def find_byte_shift(tensor: FailingTensor) -> Cause | None:
 
 def find_swapped_tensor(tensor: FailingTensor) -> Cause | None:
     """Find the other tensor of the bundle whose values the dump contains."""
-    candidates = (
-        (name, other)
-        for name, other in tensor.others().items()
-        if name != tensor.name
-        and other.count == tensor.count
-        and other.dtype == tensor.expected_dtype
-    )
-    for name, other in islice(candidates, MAX_OTHERS):
+    kind = tensor.count, tensor.expected_dtype
+    others = ((name, other) for name, other in tensor.others().items() if name != tensor.name)
+    alike = ((name, other) for name, other in others if (other.count, other.dtype) == kind)
+    for name, other in islice(alike, MAX_OTHERS):
         try:
             values = tensor.maps.map_array(other)
         except (FormatError, OSError, ValueError):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,28 +100,29 @@ def cut_axes(tensor: FailingTensor) -> Iterator[TensorSlices]:
             yield cut
 
 
-class SliceTest(NamedTuple):
-    """The result of a test, for each of a few slices."""
-
-    fits: Flags  # The slice has the pattern, or does not contradict it
-    changed: Flags  # It differs from the reference
-    conclusive: Flags  # It has enough different values to prove the pattern
+Test = Callable[[Floats, Floats], tuple[Flags, Flags]]
 
 
-def count_changed(cut: TensorSlices, test: Callable[[Floats, Floats], SliceTest]) -> int:
-    """Count the changed slices; 0 unless all fit and half of the changed ones are conclusive."""
+def count_changed(cut: TensorSlices, test: Test) -> int:
+    """Count the changed slices; 0 unless all fit and half of the changed ones prove the pattern.
+
+    ``test`` returns for each of a few slices if it has the pattern, or does not contradict it, and
+    if it differs from the reference.
+    """
     changed = conclusive = 0
-    decode = cut.tensor.obtained_dtype.decode
-    for left, right in cut.read_sides(_MAX_TESTED):
-        result = test(decode(left), decode(right))
-        if not result.fits.all():
+    for sides in cut.read_sides(_MAX_TESTED):
+        left, right = map(cut.tensor.obtained_dtype.decode, sides)
+        fits, differs = test(left, right)
+        if not fits.all():
             return 0
-        changed += int(result.changed.sum())
-        conclusive += int((result.changed & result.conclusive).sum())
+        values = np.sort(left, axis=1)
+        distinct = (values[:, 1:] != values[:, :-1]).sum(axis=1) + 1
+        changed += int(differs.sum())
+        conclusive += int((differs & (distinct >= _MIN_DISTINCT)).sum())
     return changed if 2 * conclusive >= changed else 0
 
 
-def check_factors(left: Floats, right: Floats) -> SliceTest:
+def check_factors(left: Floats, right: Floats) -> tuple[Flags, Flags]:
     """Test whether each slice is multiplied by its own number."""
     finite = np.isfinite(left).all(axis=1) & np.isfinite(right).all(axis=1)
     at = np.abs(left).argmax(axis=1)[:, None]
@@ -133,10 +134,10 @@ def check_factors(left: Floats, right: Floats) -> SliceTest:
     zeros = (top == 0)[:, 0] & (right == 0).all(axis=1)
     changed = (np.abs(factor - 1) > _MIN_CHANGE * _FACTOR_ERROR)[:, 0] & ~zeros
     fits = close.all(axis=1) & (changed | (left == right).all(axis=1))
-    return SliceTest(finite & (fits | zeros), changed, _has_variety(left))
+    return finite & (fits | zeros), changed
 
 
-def check_addends(left: Floats, right: Floats) -> SliceTest:
+def check_addends(left: Floats, right: Floats) -> tuple[Flags, Flags]:
     """Test whether a number of its own is added to each slice."""
     finite = np.isfinite(left).all(axis=1) & np.isfinite(right).all(axis=1)
     with np.errstate(all="ignore"):
@@ -145,21 +146,16 @@ def check_addends(left: Floats, right: Floats) -> SliceTest:
         even = gap.max(axis=1) - gap.min(axis=1) <= room
         changed = np.abs(gap).max(axis=1) > _MIN_CHANGE * room
     same = (left == right).all(axis=1)
-    return SliceTest(finite & even & (changed | same), changed, _has_variety(left))
+    return finite & even & (changed | same), changed
 
 
-def check_orders(left: Floats, right: Floats) -> SliceTest:
+def check_orders(left: Floats, right: Floats) -> tuple[Flags, Flags]:
     """Test whether each slice has the right values in another order."""
     fits = (np.sort(left, axis=1) == np.sort(right, axis=1)).all(axis=1)
-    return SliceTest(fits, (left != right).any(axis=1), _has_variety(left))
+    return fits, (left != right).any(axis=1)
 
 
-def _has_variety(left: Floats) -> Flags:
-    values = np.sort(left, axis=1)
-    return np.asarray((values[:, 1:] != values[:, :-1]).sum(axis=1) + 1 >= _MIN_DISTINCT)
-
-
-_Pattern = tuple[Any, str, str, str]
+_Pattern = tuple[Test, str, str, str]
 #: Test, code, text, and the probable cause of the pattern in blocks.
 _FACTOR, _ADDEND, _ORDER = (
     (

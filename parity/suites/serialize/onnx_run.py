@@ -63,39 +63,40 @@ def read_port_outputs(folder: Path, names: list[str], findings: list[Finding]) -
     """Read the port's own outputs, ``*_forward_<name>.bin`` for a port of any name."""
     found = {}
     for name in names:
-        paths = sorted(folder.glob(f"*_forward_{name}.bin"))
-        paths = [path for path in paths if not is_companion(path)]
-        if len(paths) != 1:
-            listing = format_list(path.name for path in paths) or "none"
-            message = f"expected one *_forward_{name}.bin in the dump, found {listing}"
+        path, message = _find_one(folder, f"*_forward_{name}.bin")
+        if path is None:
             findings.append(report_error("tensor-missing", message, tensor=f"onnx-vs-port/{name}"))
             continue
         try:
-            tensor = locate_tensor(paths[0])
+            tensor = locate_tensor(path)
             if tensor.nbytes > MAX_BYTES:
                 message = f"has {tensor.nbytes:,} bytes; at most {MAX_BYTES:,} are read"
                 raise FormatError("too-large", message)  # noqa: TRY301 - reported with the others
             found[name] = tensor.read_array()
         except FormatError as error:
-            findings.append(report_unreadable(paths[0].name, error))
+            findings.append(report_unreadable(path.name, error))
     return found
 
 
 def find_model(folder: Path, findings: list[Finding]) -> Path | None:
     """Return the dump's one model; None, and a finding, for none, several, or a huge one."""
-    models = sorted(path for path in folder.glob("*.onnx") if path.is_file())
-    models = [path for path in models if not is_companion(path)]
-    if len(models) != 1:
-        listing = format_list(path.name for path in models) or "none"
-        message = f"expected one *.onnx in the dump, found {listing}"
+    model, message = _find_one(folder, "*.onnx")
+    if model is None:
         findings.append(report_error("onnx-missing", message, kind="dump"))
-        return None
-    (model,) = models
-    if (size := model.stat().st_size) > _MAX_MODEL_BYTES:
+    elif (size := model.stat().st_size) > _MAX_MODEL_BYTES:
         message = f"{model.name} has {size:,} bytes; at most {_MAX_MODEL_BYTES:,} are read"
         findings.append(report_error("onnx-load", message, tensor=model.name))
         return None
     return model
+
+
+def _find_one(folder: Path, pattern: str) -> tuple[Path | None, str]:
+    """Return the only file of a pattern; else None, with a message that lists those there are."""
+    paths = sorted(path for path in folder.glob(pattern) if path.is_file())
+    paths = [path for path in paths if not is_companion(path)]
+    listing = format_list(path.name for path in paths) or "none"
+    message = f"expected one {pattern} in the dump, found {listing}"
+    return (paths[0], "") if len(paths) == 1 else (None, message)
 
 
 def run_model(

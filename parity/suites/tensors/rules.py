@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from parity.bundle.layout import make_suspect_error
@@ -121,7 +121,15 @@ def apply_rules(
             ignored[name] = reason
             matched |= {name, *detail.rules.match_globs(name)}
     tensors = {name: one for name, one in references.items() if name not in ignored}
-    findings = [*_report_ignored(ignored), *_report_unused(detail, matched)]
+    findings = [
+        documents.report_needless(detail, name, rule.place)
+        for name, rule in detail.rules.tensors.items()
+        if rule.ignore and not rule.optional and name not in matched | detail.rules.shared
+    ]
+    if ignored:
+        reasons = [f"{name}: {reason}" for name, reason in ignored.items()]
+        message = f"{format_count(len(ignored), 'tensors')} ignored: {format_list(reasons)}"
+        findings.insert(0, Finding(level="notice", code="ignored", message=message))
     unreferenced: dict[str, str] = {}
     for name, target in detail.rules.find_likes().items():
         rules[name] = detail.rules.resolve(name, None)[0]
@@ -203,13 +211,6 @@ def _remove_ignored(dumped: FolderContents, ignored: Mapping[str, str]) -> Folde
     )
 
 
-def _report_ignored(ignored: Mapping[str, str]) -> Iterator[Finding]:
-    if ignored:
-        reasons = [f"{name}: {reason}" for name, reason in ignored.items()]
-        message = f"{format_count(len(ignored), 'tensors')} ignored: {format_list(reasons)}"
-        yield Finding(level="notice", code="ignored", message=message)
-
-
 def report_unused_defaults(
     compared: Mapping[str, tuple[Case, Dump | None]],
 ) -> dict[str, tuple[Finding, ...]]:
@@ -233,10 +234,3 @@ def report_unused_defaults(
         documents.report_needless(detail, name, rule.place) for name, rule in entries.items()
     ]
     return {first: tuple(findings)} if findings else {}
-
-
-def _report_unused(detail: TensorCase, matched: set[str]) -> Iterator[Finding]:
-    """Report `ignore` entries of a case that neither the reference nor the dump needs."""
-    for name, rule in detail.rules.tensors.items():
-        if rule.ignore and not rule.optional and name not in matched | detail.rules.shared:
-            yield documents.report_needless(detail, name, rule.place)

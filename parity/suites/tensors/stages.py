@@ -163,8 +163,10 @@ def judge_stages(
         *others,
         *_report_unseen(results, measures),
         *report_drift(results, obtained, find_cause),
-        *([] if errors else _report_hidden(detail)),
     ]
+    if not errors and (ways := detail.words.get("not_visible")):
+        message = f"not compared, since the trace does not show it: {ways}"
+        findings.append(Finding(level="notice", code="not-visible", message=message))
     return replace(outcome, findings=tuple(findings), measures={**outcome.measures, **measures})
 
 
@@ -248,9 +250,3 @@ def _report_unseen(results: StageResults, measures: Mapping[str, Any]) -> Iterab
         return
     message = f"{format_seen(measures)}; not dumped: {_format_stretches(missing, results.stored)}"
     yield Finding(level="notice", code="stages-unseen", message=message)
-
-
-def _report_hidden(detail: TensorCase) -> Iterable[Finding]:
-    if ways := detail.words.get("not_visible"):
-        message = f"not compared, since the trace does not show it: {ways}"
-        yield Finding(level="notice", code="not-visible", message=message)

@@ -116,6 +116,9 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     note = ""
     if _is_gguf(detail):
         note = _LOGICAL_ORDER if detail.is_transposed else _STORED_ORDER
+    # Stages without a reference are not compared.
+    names = {stage.name for stage in detail.stages} & dumped.tensors.keys() - found.keys()
+    unstored = {name: dumped.tensors[name].dtype.name for name in sorted(names)}
     reference = TensorReference(
         tensors=expected,
         tolerances=tolerances,
@@ -125,7 +128,7 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         rules=_let_stages_be_missing(detail, applied.rules, expected),
         requested=case.requested,
         metadata=None if detail.writes else detail.metadata,
-        unreferenced={**applied.unreferenced, **_list_unstored(detail, found, dumped)},
+        unreferenced={**applied.unreferenced, **unstored},
         is_trace=bool(detail.stages),
         locate=build_locator(case),
     )
@@ -162,14 +165,6 @@ def _let_stages_be_missing(
         if stage.name in expected
     }
     return {**rules, **changed}
-
-
-def _list_unstored(
-    detail: TensorCase, expected: Mapping[str, StoredTensor], dumped: FolderContents
-) -> dict[str, str]:
-    """Return dumped stages that have no reference, with their dtype; they are not compared."""
-    names = {stage.name for stage in detail.stages} & dumped.tensors.keys() - expected.keys()
-    return {name: dumped.tensors[name].dtype.name for name in sorted(names)}
 
 
 def _find_undumpable(expected: Mapping[str, StoredTensor], dumped: FolderContents) -> list[str]:

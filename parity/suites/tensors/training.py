@@ -79,17 +79,14 @@ def group_first(results: StageResults, loss: LossStep | None) -> list[list[str]]
         key: object = name if place is None else (place.step, place.part == "grad")
         group = groups.setdefault(key, [])
         # Gradients are computed backwards; of an update, its own stage has a known operator.
-        is_next = place and (place.part == "grad" or (not place.part and _is_state(group, results)))
+        head = find_place(group[0], results.stages) if group else None
+        is_after_state = head is not None and bool(head.part)
+        is_next = place and (place.part == "grad" or (not place.part and is_after_state))
         group.insert(0 if is_next else len(group), name)
         steps += [place.step] if place else []
     if loss is not None and loss.step <= min(steps, default=loss.step):
         return [[LOSS]]
     return [*groups.values()]
-
-
-def _is_state(group: list[str], results: StageResults) -> bool:
-    place = find_place(group[0], results.stages) if group else None
-    return place is not None and bool(place.part)
 
 
 def describe_fault(results: StageResults, group: list[str], loss: LossStep | None) -> str:
@@ -105,8 +102,10 @@ def describe_fault(results: StageResults, group: list[str], loss: LossStep | Non
         text = f"step {place.step}: the gradient of {place.parameter} is the first that diverges"
         where = "in it or in what was not dumped before it" if unseen else "in the backward pass"
         text += f"; no parameter before it is wrong, so the fault is {where}"
-        if right := _list_right_gradients(place.step, results):
-            text += f"; right gradients: {format_list(right)}"
+        prefix, right = f"step_{place.step}/grad/", results.seen - results.errors.keys()
+        if names := [one for one in results.stages if one in right and prefix in one]:
+            listed = format_list(one.removeprefix(prefix) for one in names)
+            text += f"; right gradients: {listed}"
     else:
         text = _describe_update(place, results, is_open=bool(unseen))
     if others:
@@ -114,14 +113,6 @@ def describe_fault(results: StageResults, group: list[str], loss: LossStep | Non
     if place is not None and loss is not None:
         text += f"; the loss diverges from step {loss.step} on"
     return text
-
-
-def _list_right_gradients(step: int, results: StageResults) -> list[str]:
-    prefix = f"step_{step}/grad/"
-    right = results.seen - results.errors.keys()
-    return [
-        name.removeprefix(prefix) for name in results.stages if name in right and prefix in name
-    ]
 
 
 def _describe_loss(loss: LossStep, results: StageResults, unseen: list[str]) -> str:
