@@ -643,3 +643,15 @@ def test_a_program_that_prlimit_cannot_start_is_no_end(tmp_path: Path) -> None:
     program.chmod(0o755)
     with pytest.raises(process.NotStartedError, match="No such file or directory"):
         process.run([str(program)], cwd=tmp_path, env={}, timeout=30, memory=2**30)
+
+
+@process_test
+@linux
+def test_a_limit_that_prlimit_rejects_is_no_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not Path(memory_limit._PRLIMIT).exists():
+        pytest.skip("this system has no prlimit")
+    monkeypatch.setattr(memory_limit, "_list_limits", lambda _size: [("DATA", 2**30, 2**20)])
+    with pytest.raises(process.NotStartedError, match="soft limit"):
+        python("pass", tmp_path, memory=2**30)

@@ -17,7 +17,7 @@ START_FAILURE_PREFIX = "parity could not start it: "
 START_FAILURE_EXIT = 126
 _STACK_BYTES = 8 * 2**20
 _PRLIMIT = "/usr/bin/prlimit"  # A fixed place: not what the PATH of the port says
-_PRLIMIT_FAILURES = (126, 127)  # Its exit codes if the program could not be started
+_PRLIMIT_FAILURES = (1, 126, 127)  # Its exit codes if it could not limit or start the program
 
 
 def is_available() -> bool:
