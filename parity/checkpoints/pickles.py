@@ -105,6 +105,11 @@ class _PickleMachine:
         empty = str(call) in _MAPPINGS and not args
         self.stack.append({} if empty else PickledCall(call, tuple(args)))
 
+    def push_state(self, state: Any) -> None:
+        """Keep a state of a call, which may change a tensor; that of a mapping changes none."""
+        if isinstance(self.stack[-1], PickledCall):
+            self.stack[-1] = PickledCall("BUILD", (self.stack[-1], state))
+
     def update(self, items: list[Any]) -> None:
         self.stack[-1].update(zip(items[::2], items[1::2], strict=True))
 
@@ -112,8 +117,7 @@ class _PickleMachine:
 _ACTIONS: dict[str, Callable[[_PickleMachine, Any], Any]] = {
     **dict.fromkeys(("GLOBAL", "STACK_GLOBAL"), _PickleMachine.push_global),
     **dict.fromkeys(("REDUCE", "NEWOBJ"), _PickleMachine.push_call),
-    # State, such as a module's _metadata, changes no tensor.
-    "BUILD": lambda machine, _: machine.stack.pop(),
+    "BUILD": lambda machine, _: machine.push_state(machine.stack.pop()),
     "BINPERSID": lambda m, _: m.stack.append(PickledCall(None, tuple(m.stack.pop()))),
     "TUPLE": lambda m, _: m.stack.append(tuple(m.pop_marked())),
     "APPEND": lambda m, _: (items := m.pop_last(1), m.stack[-1].extend(items)),

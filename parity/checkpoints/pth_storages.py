@@ -28,19 +28,10 @@ _MAX_PICKLE_BYTES = 2**23
 _MAX_DEPTH = 8
 _MAX_LEAVES = 2**18  # A mapping may be in another many times, and so on
 #: By the name of torch's storage class.
+_KINDS = "Double Float Half BFloat16 Long Int Short Char Byte Bool ComplexFloat ComplexDouble"
+_DTYPES = "F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL C64 C128"
 _STORAGES = {
-    "DoubleStorage": "F64",
-    "FloatStorage": "F32",
-    "HalfStorage": "F16",
-    "BFloat16Storage": "BF16",
-    "LongStorage": "I64",
-    "IntStorage": "I32",
-    "ShortStorage": "I16",
-    "CharStorage": "I8",
-    "ByteStorage": "U8",
-    "BoolStorage": "BOOL",
-    "ComplexFloatStorage": "C64",
-    "ComplexDoubleStorage": "C128",
+    f"{kind}Storage": name for kind, name in zip(_KINDS.split(), _DTYPES.split(), strict=True)
 }
 _V1, _V2, _V3 = (f"torch._utils._rebuild_tensor{suffix}" for suffix in ("", "_v2", "_v3"))
 ARGUMENTS = {_V1: 4, _V2: 6, _V3: 7}  # That each call needs; one more may follow

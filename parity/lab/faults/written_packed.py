@@ -221,6 +221,8 @@ PTH: dict[str, Row] = {
                        _break_members(lambda members: members | {"other/data/0": b""})),
     "negated": Row("views are said to be negated", "not-verified",
                    _replace_in_pickle(_HOOKS, _NEGATED)),
+    "state": Row("a view has a state", "not-verified",
+                 _replace_in_pickle(_HOOKS + b"R", _HOOKS + b"R)b")),
     "arguments": Row("a view has too few arguments", "not-verified",
                      _replace_in_pickle(_HOOKS, b"t")),
     "tag": Row("a storage is said to be something else", "not-verified",
