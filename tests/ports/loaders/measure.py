@@ -610,8 +610,9 @@ def _() -> Found:
 HERE = Path(__file__).parent
 #: Their folders have the version of the crate that they use; NAME.lock.yaml claims cases.
 CRATES = ("ferrotorch-data", "burn", "ai-dataloader")
-# Bundled C sources of a dependency predate what newer compilers refuse.
-CRATE_ENV = {"CFLAGS": "-Wno-implicit-function-declaration"}
+#: As in their lockfiles, so that nothing is built twice: bundled C sources of a dependency predate
+#: what newer compilers refuse.
+CRATE_ENV = {"ferrotorch-data": {"CFLAGS": "-Wno-implicit-function-declaration"}}
 
 
 def run_crate(library: str, config: str, *, items: int = ITEMS, **words: object) -> list[list[int]]:
@@ -619,7 +620,7 @@ def run_crate(library: str, config: str, *, items: int = ITEMS, **words: object)
     pairs = [(f"--{name}", str(value)) for name, value in words.items()]
     args = ["cargo", "run", "--release", "--quiet", "--example", "loader_dump", "--"]
     args += ["--items", str(items), "--config", config, *itertools.chain(*pairs)]
-    folder, env = HERE / library, os.environ | CRATE_ENV
+    folder, env = HERE / library, os.environ | CRATE_ENV.get(library, {})
     done = subprocess.run(args, cwd=folder, env=env, check=True, stdout=subprocess.PIPE)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
