@@ -289,6 +289,61 @@ def test_each_report_is_judged(
         assert set(matched) == set(expected)
 
 
+class SeedIgnored(Port):
+    """A shuffle of its own, the same for every seed."""
+
+    def order(self, seed: int, epoch: int, rank: int) -> list[int]:
+        return super().order(5, epoch, rank)
+
+
+class OtherWorld(Port):
+    """The order is divided among one rank more than there are."""
+
+    def share(self, order: Sequence[int], rank: int, world: int, shortfall: str) -> list[int]:
+        return super().share(order, rank, world + (world > 1), shortfall)
+
+
+class ExchangesItems(Port):
+    """Rank 0 has an item of rank 1 as well, which has one of rank 0: as many items as expected."""
+
+    def share(self, order: Sequence[int], rank: int, world: int, shortfall: str) -> list[int]:
+        items = super().share(order, rank, world, shortfall)
+        if world > 1 and rank < 2:
+            items[-rank] = super().share(order, 1 - rank, world, shortfall)[rank]
+        return items
+
+
+class LoadsNothing(Port):
+    """A run that loads a state says that the epoch is over."""
+
+    def count_loaded(self, position: Position, values: dict[str, str]) -> int:
+        return 99
+
+
+class DrawsOneNumber(Port):
+    """Every item has one draw."""
+
+    def draw(self, seed: int, epoch: int, item: int, place: int, workers: int) -> float:
+        return 0.5
+
+
+@pytest.mark.parametrize(
+    ("port", "code"),
+    [
+        (SeedIgnored, "seed-ignored"),
+        (OtherWorld, "rank-missing"),
+        (ExchangesItems, "rank-overlap"),
+        (LoadsNothing, "batch-count"),
+        (DrawsOneNumber, "draws-shared"),
+    ],
+)
+def test_an_order_of_its_own_excuses_nothing_else(
+    port: type[Port], code: str, tree: Path, tmp_path: Path
+) -> None:
+    results = verify_port(port(), tree, tmp_path, order="free")
+    assert code in {finding.code for result in results.values() for finding in result.errors}
+
+
 def test_a_port_that_rejects_every_state_has_not_rejected_a_wrong_one(
     tree: Path, tmp_path: Path
 ) -> None:
