@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from parity.__main__ import run_command_line
+from parity.github import step
 from parity.lockfile import parse
 from parity.reports.console import RunConsole
 from parity.reports.markdown import escape_markdown
@@ -136,8 +137,9 @@ def test_plan_splits_claimed_cases_alone_and_merge_keeps_the_claim(
 
 @pytest.mark.process
 def test_what_is_checked_less_is_listed(
-    bench: ManifestBench, capsys: pytest.CaptureFixture[str]
+    bench: ManifestBench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(step, "get_base_revision", lambda: "HEAD")
     claim(bench, "*", more="    bounds: {adam: {max_abs: 0.5}}\n")
     tolerant = MANIFEST.replace("cases:", "defaults: {tolerance: {max_abs: 1}}\ncases:")
     bench.verify(tolerant)
@@ -151,7 +153,7 @@ def test_what_is_checked_less_is_listed(
     def list_changes() -> list[str]:
         (bundle,) = parse(lock, lock.read_bytes()).bundles
         entry = prepare_bundle(bundle, options, console, None)
-        return format_lock_changes("HEAD", [entry], options, console)
+        return format_lock_changes([entry], options, console)
 
     assert list_changes() == ["**gone**: not in the lockfile any more\n"]
     claim(bench, "adam*", more="    bounds: {adam: {max_abs: 0.75}}\n")
