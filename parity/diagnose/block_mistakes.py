@@ -18,7 +18,7 @@ from parity.checkpoints import blocks
 from parity.diagnose.cause import Cause
 from parity.diagnose.failing_tensor import MAX_PART, FailingTensor
 from parity.diagnose.hypothesis import Source, Step, identity, is_nearer
-from parity.diagnose.misread_storage import format_byte_shift, read_shifted
+from parity.diagnose.layouts import format_byte_shift, read_shifted
 from parity.tensors.dtypes import DTYPES
 
 _PROBED_BLOCKS = 4  # Blocks that are compared before all are
@@ -78,7 +78,7 @@ def propose_sources(tensor: FailingTensor) -> Iterator[Source]:
 
 def _read_blocks(tensor: FailingTensor) -> NDArray[np.uint8] | None:
     raw = tensor.raw
-    # Elements stored one by one are left to ``misread_storage``.
+    # Elements stored one by one are left to ``layouts``.
     if raw is None or raw.type_name not in blocks.DECODERS or raw.type_name in DTYPES:
         return None
     if tensor.obtained_dtype.name != "F32":

@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from parity.diagnose import block_mistakes, float_transforms, layouts, misread_storage, transforms
+from parity.diagnose import block_mistakes, float_transforms, layouts, transforms
 from parity.diagnose.cause import Cause
 from parity.diagnose.failing_tensor import FailingTensor
 from parity.diagnose.hypothesis import Evidence, Hypothesis, Layout, Source, Step
@@ -67,7 +67,7 @@ def _propose_changed(
 def propose_single(tensor: FailingTensor) -> Iterator[Hypothesis]:
     """Yield all hypotheses of one cause."""
     source, obtained, dtype = make_plain_source(tensor), tensor.obtained_flat, tensor.obtained_dtype
-    for stored, layout in misread_storage.propose_orders(tensor):
+    for stored, layout in layouts.propose_orders(tensor):
         yield Hypothesis(tensor, stored, layout)
     for layout in layouts.propose_layouts(source.values, obtained):
         yield Hypothesis(tensor, source, layout)
@@ -76,7 +76,7 @@ def propose_single(tensor: FailingTensor) -> Iterator[Hypothesis]:
     for each, change in transforms.propose_wide_swaps(dtype, tensor.count):
         layout = layouts.reverse_groups(source.values, obtained, each)
         yield Hypothesis(tensor, source, layout, change)
-    for wrong in misread_storage.propose_sources(tensor):
+    for wrong in layouts.propose_sources(tensor):
         yield Hypothesis(tensor, wrong, wrong.place_in(tensor))
     for change in float_transforms.propose_casts(dtype):
         yield Hypothesis(tensor, source, flat, change)
@@ -87,7 +87,7 @@ def propose_byte_shifts(tensor: FailingTensor) -> Iterator[Hypothesis]:
 
     Tried after other tensors, since one of those is at every distance.
     """
-    for source, layout in misread_storage.propose_shifts(tensor):
+    for source, layout in layouts.propose_shifts(tensor):
         if layout.expected.nbytes >= _MIN_PROVING_BYTES:
             yield Hypothesis(tensor, source, layout)
 
@@ -127,13 +127,13 @@ def _propose_double(tensor: FailingTensor) -> Iterator[Hypothesis]:
     # A strided view of a large storage would have to be copied to be rearranged.
     if tensor.count <= block_mistakes.MAX_WHOLE:
         for wrong in (
-            *misread_storage.propose_sources(tensor),
+            *layouts.propose_sources(tensor),
             *block_mistakes.propose_sources(tensor),
         ):
             for layout in layouts.propose_layouts(wrong.values, obtained, _MAX_SHIFT):
                 yield Hypothesis(tensor, wrong, layout)
             yield from _propose_changed(tensor, wrong)
-    for stored, layout in misread_storage.propose_orders(tensor):
+    for stored, layout in layouts.propose_orders(tensor):
         yield from _propose_changed(tensor, stored, layout)
 
 

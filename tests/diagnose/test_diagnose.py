@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from parity.checkpoints import StorageLocation, blocks
 from parity.codes import list_codes
 from parity.diagnose import Cause, FailingTensor, block_mistakes, diagnose, search
-from parity.diagnose import misread_storage as in_storage
+from parity.diagnose import layouts as in_storage
 from parity.diagnose.hypothesis import iterate_tiles
 from parity.tensors.bin import encode_tensor
 from parity.tensors.bin import locate_tensor as stored_bin

@@ -84,13 +84,10 @@ def compute_moments(group: Group, settings: Mapping[str, Any]) -> Outcome:
 
 
 def _iterate_flat(pair: Pair) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    wide = np.complex128 if pair.expected.dtype.kind == "complex" else np.float64
     for chunk in read_chunks(*pair, range(pair.expected.count)):
-        left, right = (
-            pair.expected.dtype.decode(chunk.expected),
-            pair.obtained.dtype.decode(chunk.obtained),
-        )
-        wide = np.complex128 if pair.expected.dtype.kind == "complex" else np.float64
-        yield left.astype(wide), right.astype(wide)
+        right = pair.expected.dtype.decode(chunk.expected).astype(wide)
+        yield right, pair.obtained.dtype.decode(chunk.obtained).astype(wide)
 
 
 RELATIVE_NORM = Measure(
