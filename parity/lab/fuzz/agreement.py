@@ -23,7 +23,7 @@ READERS = {
     "gguf": ("gguf-py", "parity"),
 }
 #: How the rejection of a reader begins that does not read this form of the format.
-_ABSTAINS = "FormatError: not-verified"
+ABSTAINS = "FormatError: not-verified"
 #: Beginnings of rejections that say nothing of the file: torch's `weights_only` knows few opcodes
 #: and globals, and gguf-py no version 1 and no empty tensor of blocks.
 _OWN_LIMITS = (
@@ -48,7 +48,7 @@ def agree(
 ) -> tuple[Agreement, str, dict[str, Any]]:
     """Return whether all readers load a mutant alike, or all reject it, and why."""
     results = {name: found[mutant.id] for name, found in by_reader.items()}
-    voting = {name: one for name, one in results.items() if not one.reason.startswith(_ABSTAINS)}
+    voting = {name: one for name, one in results.items() if not one.reason.startswith(ABSTAINS)}
     results = voting or results
     texts = [f"{one.outcome} {one.reason}".strip() for one in results.values()]
     if all(one.outcome == "refused" for one in results.values()):

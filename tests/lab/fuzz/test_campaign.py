@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -297,6 +298,22 @@ def test_the_silence_of_a_reader_is_no_agreement(
     lab = trial.Lab(nothing, nothing, controls={"safetensors": (mutants[0], b"tensors")})
     with pytest.raises(ReferenceSuspectError, match=message):
         lab._ask_readers(mutants, tmp_path / "tree", tmp_path / "out")
+
+
+def test_the_own_reader_must_load_the_control_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant = campaign.Mutant("m1", BASE, BASE.views[0], ())
+    nothing: Any = None
+    lab = trial.Lab(nothing, nothing, controls={"safetensors": (mutant, b"tensors")})
+    for number, (result, is_lost) in enumerate(
+        ((LOADED, False), (ABSTAINS, False), (REFUSED, True))
+    ):
+        found = {"m1": REFUSED, "control": result}
+        monkeypatch.setattr(readers.Reader, "read_files", lambda *_, found=found: found)
+        call = ("parity", "safetensors", [mutant], tmp_path, tmp_path / str(number))
+        with pytest.raises(ReferenceSuspectError) if is_lost else nullcontext():
+            assert lab._run_reader(*call) == found
 
 
 def test_a_reader_that_does_not_start_is_an_error(
