@@ -225,12 +225,22 @@ def check_slots(run: Run, slots: SlotKinds, expected: ExpectedRun) -> list[Findi
     hidden = _report_slots("item-masked", run, slots.hidden)
     if np.array_equal(mask, run.padded):
         hidden = [replace(finding, cause=_INVERTED) for finding in hidden]
+    misplaced = np.flatnonzero(~slots.real)
+    reason = f"but policy {expected.policy} pads nothing"
+    if expected.policy == "pad":
+        misplaced = misplaced[misplaced < np.flatnonzero(slots.real).max(initial=0)]
+        reason = "though items come after it; only the end of the last batch is padded"
     return [
         *_report_slots("mask-values", run, (mask != 0) & (mask != 1)),
         *_report_slots("padding-counted", run, (mask == 1) & run.padded),
         *hidden,
         *_report_slots("padding-content", run, slots.filler | (run.padded & ~is_empty)),
-        *_check_padding_position(run, slots, expected),
+        *report_each(
+            "mask-position",
+            misplaced,
+            lambda slot: f"{run.format_position(slot)} is padded, {reason}",
+            "padded slots are out of place",
+        ),
     ]
 
 
@@ -243,18 +253,3 @@ def _report_slots(code: str, run: Run, chosen: NDArray[np.bool_]) -> list[Findin
         return f"{padded}{run.format_position(slot)} {text.format(**values)}"
 
     return report_each(code, np.flatnonzero(chosen), describe, heading)
-
-
-def _check_padding_position(run: Run, slots: SlotKinds, expected: ExpectedRun) -> list[Finding]:
-    if expected.policy != "pad":
-        found, reason = np.flatnonzero(~slots.real), f"but policy {expected.policy} pads nothing"
-    else:
-        last = np.flatnonzero(slots.real).max(initial=0)
-        found = np.flatnonzero(~slots.real[:last])
-        reason = "though items come after it; only the end of the last batch is padded"
-    return report_each(
-        "mask-position",
-        found,
-        lambda slot: f"{run.format_position(slot)} is padded, {reason}",
-        "padded slots are out of place",
-    )

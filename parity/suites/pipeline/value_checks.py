@@ -85,9 +85,18 @@ class KnownRows:
 
 def check_values(rows: KnownRows) -> list[Finding]:
     """Report wrong x and y of known items, by what happened to them."""
-    moved = find_moved_rows(rows)
+    moved, ids = find_moved_rows(rows), rows.dataset.ids
     rest = rows.select(moved == UNKNOWN)
-    return [*_check_mislabelled(rows, moved), *_check_column("x", rest), *_check_column("y", rest)]
+    mislabelled = report_each(
+        "id-mislabelled",
+        np.flatnonzero(moved != UNKNOWN),
+        lambda row: (
+            f"{rows.run.format_position(rows.slot[row])} has id {ids[rows.item[row]]}, but its x "
+            f"and y are those of item {ids[moved[row]]}"
+        ),
+        "rows have the id of another item",
+    )
+    return [*mislabelled, *_check_column("x", rest), *_check_column("y", rest)]
 
 
 def measure_max_gap(rows: KnownRows) -> float:
@@ -108,19 +117,6 @@ def find_moved_rows(rows: KnownRows) -> Ints:
         pairs = np.column_stack((rows.read_obtained("x")[both], rows.read_obtained("y")[both]))
         moved[both] = match_rows(table, pairs, rows.tolerance)
     return moved
-
-
-def _check_mislabelled(rows: KnownRows, moved: Ints) -> list[Finding]:
-    ids = rows.dataset.ids
-    return report_each(
-        "id-mislabelled",
-        np.flatnonzero(moved != UNKNOWN),
-        lambda row: (
-            f"{rows.run.format_position(rows.slot[row])} has id {ids[rows.item[row]]}, but its x "
-            f"and y are those of item {ids[moved[row]]}"
-        ),
-        "rows have the id of another item",
-    )
 
 
 def _check_column(name: str, rows: KnownRows) -> list[Finding]:
