@@ -10,6 +10,7 @@ other work on the machine only adds.
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401 - imported where it is used; imports are excluded
 import json
 import resource
 import subprocess
