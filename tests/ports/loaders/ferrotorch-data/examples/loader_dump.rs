@@ -43,9 +43,8 @@ fn deliver(settings: &Settings) -> Result<Delivery> {
         .worker_mode(WorkerMode::CrossBatch)
         .num_workers(settings.number("--workers", 0)?);
     if world > 1 {
-        let sampler = DistributedSampler::new(count, world, rank)
-            .shuffle(settings.is_shuffled())
-            .seed(seed);
+        let sampler =
+            DistributedSampler::new(count, world, rank).shuffle(settings.is_shuffled()).seed(seed);
         loader = loader.with_sampler(Box::new(sampler));
     }
     let batches = loader.iter(epoch).skip(start).collect::<FerrotorchResult<_>>()?;
