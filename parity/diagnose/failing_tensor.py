@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -185,21 +185,15 @@ class FailingTensor:
             found = np.fmin(found, bounds.get("atol", 0.0) + bounds.get("rtol", 0.0) * size)
         return found
 
-    def read_parts(self) -> Iterator[tuple[int, NDArray[Any], NDArray[Any]]]:
-        """Yield runs of elements: index of the first, expected as in a correct dump, obtained."""
-        flat = self.expected.reshape(-1)
-        for start in range(0, self.count, MAX_PART):
-            part = slice(start, start + MAX_PART)
-            expected = self.convert_expected(np.array(flat[part]))
-            yield start, expected, np.array(self.obtained_flat[part])
-            self.maps.release()
-
     @cached_property
     def summary(self) -> ErrorSummary:
         """A summary of all differences."""
-        found = ErrorSummary()
-        for start, expected, obtained in self.read_parts():
-            found.add(self, start, expected, obtained)
+        found, flat = ErrorSummary(), self.expected.reshape(-1)
+        for start in range(0, self.count, MAX_PART):
+            part = slice(start, start + MAX_PART)
+            expected = self.convert_expected(np.array(flat[part]))  # as a correct dump has them
+            found.add(self, start, expected, np.array(self.obtained_flat[part]))
+            self.maps.release()
         return found
 
 

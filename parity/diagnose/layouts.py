@@ -30,12 +30,6 @@ MAX_SHIFT = 64
 _MAX_ROW_SHIFT = 8
 
 
-def reverse_groups(expected: NDArray[Any], obtained: NDArray[Any], each: int) -> Layout:
-    """Make the layout of each group in the reverse order; no cause by itself."""
-    groups = expected.reshape(-1, each)
-    return Layout(groups[:, ::-1], obtained.reshape(-1, each))
-
-
 def propose_layouts(
     expected: NDArray[Any], obtained: NDArray[Any], max_shift: int = MAX_SHIFT
 ) -> Iterator[Layout]:

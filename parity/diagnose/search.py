@@ -74,8 +74,8 @@ def propose_single(tensor: FailingTensor) -> Iterator[Hypothesis]:
     flat = Layout(source.values.reshape(-1), obtained)
     yield from _propose_changed(tensor, source, flat)
     for each, change in transforms.propose_wide_swaps(dtype, tensor.count):
-        layout = layouts.reverse_groups(source.values, obtained, each)
-        yield Hypothesis(tensor, source, layout, change)
+        groups = source.values.reshape(-1, each)[:, ::-1]
+        yield Hypothesis(tensor, source, Layout(groups, obtained.reshape(-1, each)), change)
     for wrong in layouts.propose_sources(tensor):
         yield Hypothesis(tensor, wrong, wrong.place_in(tensor))
     for change in float_transforms.propose_casts(dtype):

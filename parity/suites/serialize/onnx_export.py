@@ -101,10 +101,8 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
             "per_tensor": {name: list_measures(m) for name, m in state.measures.items()},
             "model": {key: result.get(key) for key in ("versions", "inputs", "outputs")},
         },
-        margin=max(
-            (m.margin for m in state.measures.values() if m.margin is not None), default=None
-        ),
-        compared=sum(m.count for m in state.measures.values()),
+        margin=max((m.margin for m in results if m.margin is not None), default=None),
+        compared=sum(m.count for m in results),
         tensors=tuple(f"onnx-vs-{side}/{name}" for side in ("port", "torch") for name in expected),
     )
 
