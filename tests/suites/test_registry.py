@@ -10,7 +10,7 @@ import pytest
 from parity.__main__ import run_command_line
 from parity.lockfile.parse import SUITES
 from parity.suites import find_suite
-from tests.commands.test_prove import lockfile
+from tests.support.bundles import lock_bundle
 
 pytestmark = pytest.mark.process
 
@@ -27,10 +27,9 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repo with a port of the toy suite that adds up at most 50 numbers."""
     monkeypatch.setitem(SUITES, "toy", "tests.support.toy_suite")
     assert run_command_line(["pin", "toy", "--out", str(tmp_path / "made")]) == 0
-    lock = lockfile(tmp_path, "toy-v1", "toy", tmp_path / "made" / "toy-v1.tar")
     (tmp_path / "port.py").write_text(PORT.replace("MOST", "50"))
-    command = f'["{sys.executable}", "port.py", "{{checkpoint}}", "{{output_dir}}"]'
-    lock.write_text(lock.read_text().replace('["true"]', command))
+    dump = {"command": [sys.executable, "port.py", "{checkpoint}", "{output_dir}"]}
+    lock_bundle(tmp_path, tmp_path / "made" / "toy-v1.tar", "toy", dump=dump)
     return tmp_path
 
 
