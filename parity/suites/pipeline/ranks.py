@@ -6,7 +6,7 @@ name run, batch and item. The suite calls them with dumps, ``parity.loaders`` wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,6 +64,9 @@ def check_ranks(
     the ``shortfall`` allows. Every rank must have the same number of batches unless ``uneven``.
     """
     indices = {name: find_indices(ids, share.ids) for name, share in shares.items()}
+    unknown = np.concatenate(
+        [(index == UNKNOWN) & (shares[name].ids != PADDING_ID) for name, index in indices.items()]
+    )
     counts = np.zeros(len(ids), np.int64)
     for index in indices.values():
         counts += np.bincount(index[index != UNKNOWN], minlength=len(ids))
@@ -73,16 +76,7 @@ def check_ranks(
         least, most = _count_allowed(len(ids), len(shares), shortfall)
     return [
         *(_check_counts(shares) if shortfall != "uneven" else ()),
-        *(
-            finding
-            for name, share in shares.items()
-            for finding in check_unknown_ids(
-                share.ids,
-                (indices[name] == UNKNOWN) & (share.ids != PADDING_ID),
-                share.format_position,
-                f"{name} ",
-            )
-        ),
+        *(_report_unknown(shares, unknown) if unknown.any() else ()),
         *_check_overlap(shares, indices, ids, counts, most),
         *report_each(
             "rank-missing",
@@ -94,6 +88,22 @@ def check_ranks(
             "items were not delivered",
         ),
     ]
+
+
+def _report_unknown(shares: Shares, unknown: NDArray[np.bool_]) -> list[Finding]:
+    slots = np.concatenate([share.ids for share in shares.values()])
+    return check_unknown_ids(slots, unknown, _make_locator(shares))
+
+
+def _make_locator(shares: Shares) -> Callable[[int], str]:
+    """Return the function that formats a slot of all shares, one after another."""
+    names, starts = [*shares], np.cumsum([0, *(len(share.ids) for share in shares.values())])
+
+    def locate(slot: int) -> str:
+        run = int(np.searchsorted(starts, slot, "right")) - 1
+        return f"{names[run]} {shares[names[run]].format_position(slot - int(starts[run]))}"
+
+    return locate
 
 
 def _count_allowed(count: int, world: int, shortfall: Shortfall) -> tuple[Ints, Ints]:
@@ -197,13 +207,8 @@ def check_draws(shares: Shares) -> list[Finding]:
     if not names:
         return []
     ids, draws = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    starts = np.cumsum([0, *(len(one) for one, _ in columns)])
+    locate = _make_locator({name: shares[name] for name in names})
     real = np.flatnonzero(ids != PADDING_ID)
-
-    def locate(slot: int) -> str:
-        run = int(np.searchsorted(starts, slot, "right")) - 1
-        return f"{names[run]} {shares[names[run]].format_position(slot - int(starts[run]))}"
-
     found = []
     for code, key, other in (("draws-shared", draws, ids), ("draws-changed", ids, draws)):
         order = real[np.argsort(key[real], kind="stable")]

@@ -170,16 +170,14 @@ def find_indices(ids: Ints, targets: Numbers) -> Ints:
     return np.where(ids[found] == targets, found, UNKNOWN)
 
 
-def check_unknown_ids(
-    ids: Numbers, unknown: Bools, locate: Callable[[int], str], name: str = ""
-) -> list[Finding]:
+def check_unknown_ids(ids: Numbers, unknown: Bools, locate: Callable[[int], str]) -> list[Finding]:
     """Report the ``unknown`` ones of a run's ids, ``[n]``, which the data set does not have."""
 
     def describe(slot: int) -> str:
         value = ids[slot]
         whole = np.isfinite(value) and value == np.floor(value)
         reason = "which the data set does not have" if whole else "which is not a whole number"
-        return f"{name}{locate(slot)} has id {format_number(value)}, {reason}"
+        return f"{locate(slot)} has id {format_number(value)}, {reason}"
 
     text = "rows are not items of the data set"
     return report_each("item-unknown", np.flatnonzero(unknown), describe, text)
