@@ -309,21 +309,24 @@ def traces(session: nox.Session) -> None:
 
 @nox.session
 def writers(session: nox.Session) -> None:
-    """Run published ports' writers, candle-core's and anamnesis', over `writer-parity-v1`.
+    """Run published ports' writers over `writer-parity-v1`: candle-core's and anamnesis'.
 
-    Needs the Rust registry; other arguments go to `parity verify`.
+    `-- --all` runs ferrotorch's, too, which takes long to build. Needs the Rust registry; other
+    arguments go to `parity verify`.
     """
     session.install(*RUNTIME)
     _share_builds(session)
+    own = [word for word in session.posargs if word != "--all"]
+    names = ("candle", "anamnesis", *(["ferrotorch"] if own != session.posargs else []))
     ports = [
         port
-        for port in ("candle", "anamnesis")
+        for port in names
         if not _run_port(
             session,
             f"tests/ports/writers/{port}.lock.yaml",
             "parity-report/writers",
             port,
-            *session.posargs,
+            *own,
         )
     ]
     if ports:

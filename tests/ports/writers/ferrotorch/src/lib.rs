@@ -1,0 +1,1 @@
+//! A dump program; see `examples`.
