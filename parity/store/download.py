@@ -181,12 +181,12 @@ class _BundleDownload:
         return received
 
     def _copy_local(self, source: str) -> ReceivedFile:
-        path = self.folder / source
+        path, total = self.folder / source, None
         self.writer.reset()
+        with suppress(OSError, ValueError):  # reported where it is read
+            total = path.stat().st_size
         try:
-            self.writer.fill(
-                _read_local(path, source), path.stat().st_size if path.is_file() else None
-            )
+            self.writer.fill(_read_local(path, source), total)
         except BaseException:
             with suppress(OSError):
                 self.writer.reset()  # a local source need not be resumed

@@ -367,7 +367,12 @@ def test_large_file_is_read_to_the_expected_size(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("source", "code"),
-    [("gone.tar", "source-missing"), (".", "source-not-a-file"), ("a\0b", "source-unreadable")],
+    [
+        ("gone.tar", "source-missing"),
+        (".", "source-not-a-file"),
+        ("a\0b", "source-unreadable"),
+        pytest.param("x" * 300, "source-unreadable", id="too-long"),
+    ],
 )
 def test_local_sources_that_are_no_file(tmp_path: Path, source: str, code: str) -> None:
     problem = problem_of(source, tmp_path, FetchError)
