@@ -137,6 +137,18 @@ def test_cause_is_found_where_all_references_are_samples(
     assert (outcome.measures["sampled"], outcome.measures["sampled_of"]) == (50, 120)
 
 
+def test_the_stage_of_another_shape_has_its_sample_as_reference(tmp_path: Path) -> None:
+    (case,) = suite.read_cases(_write_trace(tmp_path / "tree"), {})
+    values = {name: one for name, one in run_stages().items() if name != "turned"}
+    values["gelu"] = values["gelu"].reshape(-1)
+    outcome = suite.verify(case, Dump(folder=write_dump(tmp_path / "dump", values)), {})
+    first, shape, sampled = outcome.findings
+    assert (shape.code, sampled.code) == ("shape", "sampled")
+    assert first.message.endswith("none of the 6 known wrong ways gives its output")
+    assert sampled.message.startswith("4 tensors compared by samples, in all 40 of 96 elements: ")
+    assert (outcome.measures["sampled"], outcome.measures["sampled_of"]) == (40, 96)
+
+
 def test_planted_faults_are_in_the_sample(tmp_path: Path) -> None:
     for tree in (_write_bundle(tmp_path / "large"), _write_trace(tmp_path / "trace")):
         (case,) = suite.read_cases(tree, {})

@@ -23,7 +23,7 @@ def take_samples(
     """Return references and a dump with the sampled elements alone of each tensor of ``samples``.
 
     A dumped tensor that has not the shape which the manifest states is left as it is, and its
-    reference gets that shape, so that the shape is reported.
+    reference gets that shape, so that the shape is reported; its elements cannot be read.
     """
     expected, obtained = dict(references), dict(dumped.tensors)
     for name, sample in detail.samples.items():
@@ -32,30 +32,34 @@ def take_samples(
         if obtained[name].shape == sample.shape:
             obtained[name] = obtained[name].take(sample.indices)
         else:
-            expected[name] = replace(expected[name], shape=sample.shape)
+            expected[name] = replace(expected[name], shape=sample.shape, fetch=_reject_reading)
     return expected, replace(dumped, tensors=obtained)
+
+
+def _reject_reading(_start: int, _stop: int) -> None:
+    raise ValueError("the reference has a sample of the elements alone")
 
 
 def report_samples(detail: TensorCase, outcome: DumpComparison) -> DumpComparison:
     """Add to findings of sampled tensors which element is meant, and report what was compared."""
-    if not detail.samples:
-        return outcome
+    findings = [_name_element(detail, finding) for finding in outcome.findings]
+    compared = outcome.measures.get("per_tensor", {})
+    samples = {name: one for name, one in detail.samples.items() if name in compared}
+    if not samples:
+        return replace(outcome, findings=tuple(findings))
     texts = [
         f"{name}: a sample of {len(one.indices):,} of {prod(one.shape):,} elements"
-        for name, one in detail.samples.items()
+        for name, one in samples.items()
     ]
-    size = sum(len(one.indices) for one in detail.samples.values())
-    count = sum(prod(one.shape) for one in detail.samples.values())
+    size = sum(len(one.indices) for one in samples.values())
+    count = sum(prod(one.shape) for one in samples.values())
     message = (
         f"{format_count(len(texts), 'tensors')} compared by samples, in all {size:,} of {count:,} "
         f"elements: {format_list(texts)}"
     )
     return replace(
         outcome,
-        findings=(
-            *(_name_element(detail, finding) for finding in outcome.findings),
-            Finding(level="notice", code="sampled", message=message),
-        ),
+        findings=(*findings, Finding(level="notice", code="sampled", message=message)),
         measures={**outcome.measures, "sampled": size, "sampled_of": count},
     )
 

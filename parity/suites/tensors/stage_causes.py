@@ -103,6 +103,11 @@ def make_trace(
         for name, one in obtained.items()
         if name not in detail.samples or not detail.samples[name].is_dumped
     }
+    # One that has the shape of the whole tensor, since that of the dump differs, is a sample, too.
+    expected = dict(expected)
+    for name, sample in detail.samples.items():
+        if name in expected:
+            expected[name] = replace(expected[name], shape=sample.indices.shape, fetch=None)
     given = read_given(detail)
     shapes = {name: one.shape for name, one in {**given, **expected, **obtained}.items()}
     shapes |= {name: one.shape for name, one in detail.samples.items()}
