@@ -96,11 +96,12 @@ def _read_gguf(path: Path) -> WrittenFile:
     spans = []
     for info in header.infos:
         location, block = gguf_header.locate_tensor(path, info), BY_CODE.get(info.type_code)
-        if location is None or block is None or sum(info.dims[:1]) % block.elements:
+        row = (*info.dims, 1)[0]
+        if location is None or block is None or row % block.elements:
             written.unread[info.name] = (
                 f"has the type {info.type_code}, which is unknown"
                 if block is None
-                else f"has rows of {info.dims[0]:,}, no whole blocks of {block.name}"
+                else f"has rows of {row:,}, no whole blocks of {block.name}"
             )
         elif (info.start - header.start) % header.alignment:
             what = f"no multiple of {header.alignment} (ggml docs/gguf.md, gguf_tensor_info_t)"

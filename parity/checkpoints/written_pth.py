@@ -7,7 +7,6 @@ import os
 import struct
 import zipfile
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from parity.tensors.dtypes import DTYPES
 _LEGACY = b"\x80\2\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # torch.serialization.MAGIC_NUMBER, pickled
 _END_RECORD = 22  # Bytes of a zip's last record
 _ZIP64_COUNT = 2**16 - 1  # Members, as a zip of 64 bits states them there
-_MAX_PIECES = 2**16  # Of the JSON of a list
+_MAX_TEXT = 2**23  # Characters of the JSON of all that is not a tensor or text
 _MAX_VERSION = 10  # kMaxSupportedFileFormatVersion in torch's caffe2/serialize/versions.h
 
 
@@ -44,13 +43,16 @@ def read_pth(path: Path) -> WrittenFile:
         form = "in the form before torch 1.6" if is_legacy else "not a zip as torch.save writes it"
         code = "not-verified" if is_legacy else "bad-header"
         raise FormatError(code, f"is {form}: {format_error(error)}") from error
-    used = set()
+    used, room = set(), _MAX_TEXT
     for keys, leaf in archive.leaves:
         name = ".".join(keys)
         if name in written.tensors or name in written.metadata:
             written.unread[name] = "is there twice, once under nested keys"
+        elif isinstance(leaf, str):
+            written.metadata[name] = leaf
         elif leaf != {} and not isinstance(leaf, PickledCall):
-            written.metadata[name] = leaf if isinstance(leaf, str) else _format_plain(leaf)
+            written.metadata[name] = _format_plain(leaf, room)
+            room -= len(written.metadata[name])
         elif leaf != {}:
             try:
                 location = _locate_view(archive, leaf)
@@ -67,18 +69,23 @@ def read_pth(path: Path) -> WrittenFile:
     return written
 
 
-def _format_plain(leaf: Any) -> str:
-    """Format numbers, None, and lists of them.
+def _format_plain(leaf: Any, room: int) -> str:
+    """Format numbers, None, and lists of them, in at most ``room`` characters.
 
     Raises:
-        FormatError: ``not-verified``: it is anything else, such as a list of tensors.
+        FormatError: ``not-verified``: it is anything else, such as a list of tensors, or longer.
     """
+    pieces: list[str] = []
     try:
-        # A list may be in another many times, and so on.
-        pieces = [*islice(json.JSONEncoder().iterencode(leaf), _MAX_PIECES + 1)]
+        # A list or a text may be in another many times, and so on.
+        for piece in json.JSONEncoder().iterencode(leaf):
+            pieces.append(piece)
+            room -= len(piece)
+            if room < 0:
+                break
     except (TypeError, ValueError, RecursionError):
-        pieces = []
-    if not 0 < len(pieces) <= _MAX_PIECES:
+        room = -1
+    if room < 0:
         message = f"has a {type(leaf).__name__} whose content is not read here"
         raise FormatError("not-verified", message)
     return "".join(pieces)

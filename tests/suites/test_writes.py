@@ -127,6 +127,15 @@ def test_a_type_without_a_decoder_is_not_verified(tmp_path: Path) -> None:
     assert first == ("error", "not-verified", message)
 
 
+def test_a_number_alone_is_no_block(tmp_path: Path) -> None:
+    case = make_case(tmp_path / "b", {"o.gguf": "gguf"}, {"w": ExpectedTensor("F32", (), bytes(4))})
+    info = TensorInfo(name="w", dims=(), kind=find_type_code("Q8_0"), data=bytes(34))
+    keys = {"general.architecture": "test", "general.quantization_version": "uint32 2"}
+    dump = write_files(tmp_path / "dump", {"o.gguf": writers.build_gguf([info], keys)})
+    message = "w in o.gguf was not verified: it has rows of 1, no whole blocks of Q8_0"
+    assert list_findings(compare(case, dump))[0] == ("error", "not-verified", message)
+
+
 def test_views_of_one_storage_are_read_as_they_are(tmp_path: Path) -> None:
     """A transposed view, one of every other element, and one at an offset."""
     whole = ExpectedTensor("F32", (6,), W.tobytes())
@@ -297,6 +306,14 @@ def _make_list_laughs(path: Path) -> None:
     path.write_bytes(writers.build_zip(members))
 
 
+def _make_long_list(path: Path) -> None:
+    """Put a text of 100,000 characters a thousand times into a list."""
+    size = struct.pack("<I", 100_000)
+    pickle = b"\x80\x02}X\1\0\0\0w](X" + size + b"a" * 100_000 + b"q\0" + b"h\0" * 999 + b"es."
+    members = [("archive/data.pkl", pickle), ("archive/version", b"3\n")]
+    path.write_bytes(writers.build_zip([*members, ("archive/byteorder", b"little")]))
+
+
 BAD: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "a FIFO": ("o.npy", _make_fifo, "file-missing"),
     "a folder": ("o.gguf", Path.mkdir, "file-missing"),
@@ -306,6 +323,7 @@ BAD: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "64 MB of zeros, compressed": ("o.pth", _make_bomb, "bad-header"),
     "members that overlap": ("o.pth", _make_overlap, "bad-header"),
     "lists in lists": ("o.pth", _make_list_laughs, "not-verified"),
+    "a long text in a list": ("o.pth", _make_long_list, "not-verified"),
     "mappings in mappings": ("o.pth", _make_laughs, "not-verified"),
     "a header beyond the file": ("o.safetensors",
         lambda path: path.write_bytes(struct.pack("<Q", 2**40) + b"{}"), "bad-header"),
