@@ -70,40 +70,43 @@ def has_file(folder: Path) -> bool:
         return True  # there is something that cannot be looked at
 
 
-#: State of a folder, and of each folder and file below it, by path; None if it cannot be listed.
-Snapshot = dict[str, tuple[object, ...]] | None
+#: State of a folder, and of each folder and file below it, by path.
+Snapshot = dict[str, tuple[object, ...]]
 
 
 def take_snapshot(folder: Path) -> Snapshot:
-    """Return the state of a folder: by the times of the last changes, which no port can set."""
-    found: dict[str, tuple[object, ...]] = {}
+    """Return the state of a folder: by the times of the last changes, which no port can set.
+
+    A folder that cannot be listed is there without its content.
+    """
+    found: Snapshot = {}
     folders = [str(folder)]
-    try:
-        while folders:
-            place = folders.pop()
-            # A folder's, too: another one may have been in its place for a while.
-            found[place] = _read_state(place)
-            with os.scandir(place) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-                    else:
-                        found[entry.path] = _read_state(entry.path)
-    except OSError:
-        return None
+    while folders:
+        place = folders.pop()
+        # A folder's, too: another one may have been in its place for a while.
+        found[place] = _read_state(place)
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    found[entry.path] = _read_state(entry.path)
     return found
 
 
 def _read_state(path: str) -> tuple[object, ...]:
-    status = os.lstat(path)
-    if os.name != "nt":
-        # A new link or another mode changes the time, too; both are changes of a reference.
-        return (status.st_ino, status.st_mode, status.st_size, status.st_ctime_ns)
-    if not stat.S_ISREG(status.st_mode):
-        return (status.st_mode,)
-    # Windows lets a port set every time of a file.
-    with open(path, "rb") as file:  # noqa: PTH123 - a path as text
-        return (status.st_size, hashlib.file_digest(file, "sha256").digest())
+    try:
+        status = os.lstat(path)
+        if os.name != "nt":
+            # A new link or another mode changes the time, too; both are changes of a reference.
+            return (status.st_ino, status.st_mode, status.st_size, status.st_ctime_ns)
+        if not stat.S_ISREG(status.st_mode):
+            return (status.st_mode,)
+        # Windows lets a port set every time of a file.
+        with open(path, "rb") as file:  # noqa: PTH123 - a path as text
+            return (status.st_size, hashlib.file_digest(file, "sha256").digest())
+    except OSError as error:
+        return (error.errno,)
 
 
 def is_too_deep(folder: Path) -> bool:

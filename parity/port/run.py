@@ -67,7 +67,8 @@ class DumpResult:
     #: How the program ended; None if none was started, or nothing says so.
     process_result: process.ProcessResult | None = None
     past_deadline: bool = False  # stopped by the run's deadline, which says nothing about it
-    snapshot: dump_folder.Snapshot = None  # as the program had ended; None if none was run here
+    #: As the program had ended; None if none was run here
+    snapshot: dump_folder.Snapshot | None = None
 
     @classmethod
     def fail(

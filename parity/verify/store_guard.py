@@ -48,8 +48,6 @@ class StoreGuard:
 
 def _find_first_change(tree: Path, before: Snapshot) -> str | None:
     after = take_snapshot(tree)
-    if before is None or after is None:
-        return "." if before != after else None
     paths = before.keys() | after.keys()
     changed = sorted(path for path in paths if before.get(path) != after.get(path))
     return os.path.relpath(changed[0], tree) if changed else None

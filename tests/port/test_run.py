@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 
 from parity.errors import ConfigError, DumpError, Location, Problem
 from parity.lockfile import Dump
-from parity.port import cargo, output, process, run
+from parity.port import cargo, dump_folder, output, process, run
 from parity.port.cargo import Program
 from parity.port.dump_folder import MAX_DEPTH
 from parity.port.outcome_json import load_dump
@@ -290,6 +291,26 @@ def test_a_dump_that_another_case_changes_afterwards_is_not_compared(
 
     assert only(changed).code == "dump-changed"
     assert changing.findings == ()
+
+
+def test_a_change_beside_a_folder_that_cannot_be_listed_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "x").write_text("right")
+    scandir = os.scandir
+
+    def list_some(path: str) -> Any:
+        if path.endswith("closed"):
+            raise PermissionError(errno.EACCES, "denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", list_some)
+    before = dump_folder.take_snapshot(tmp_path)
+    (tmp_path / "x").write_text("wrong!")
+
+    assert before
+    assert dump_folder.take_snapshot(tmp_path) != before
 
 
 @process_test
