@@ -8,7 +8,7 @@ dataloader-batches-v1.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +79,8 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         ReferenceSuspectError: The reference's own batches contradict each other.
     """
     meta: LoaderCase = case.detail
-    reference, is_ordered = read_reference(meta), meta.mode == "ORDER"
-    dataset, expected = reference.dataset, reference.expected
+    reference = read_reference(meta)
+    dataset = reference.dataset
     found = batch_findings.check_names(dump.folder)
     if not (reference.sizes or find_batch_files(dump.folder)):
         return DumpComparison(findings=(*found, *_check_empty_dump(dump.stdout_json)))
@@ -90,6 +90,19 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     if delivered is None:
         return DumpComparison(findings=(*found, *broken))
     tolerance = 0.0 if tolerances.get("exact") else tolerances["max_abs"]
+    outcome = compare_run(meta, reference, delivered, tolerance, dump.stdout_json)
+    return replace(outcome, findings=(*found, *outcome.findings))
+
+
+def compare_run(
+    meta: LoaderCase,
+    reference: LoaderReference,
+    delivered: DeliveredBatches,
+    tolerance: float,
+    stdout_json: Mapping[str, Any] | None = None,
+) -> DumpComparison:
+    """Compare a run in memory with the reference; ``stdout_json`` is the port's statement."""
+    dataset, expected, is_ordered = reference.dataset, reference.expected, meta.mode == "ORDER"
     audit = item_findings.LoaderAudit(
         table=dataset.features,
         expected=expected,
@@ -100,8 +113,8 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         tolerance=tolerance,
         ordered=is_ordered,
     )
-    found += batch_findings.check_sizes(reference.sizes, delivered.sizes)
-    found += batch_findings.check_stdout(dump.stdout_json, delivered.sizes)
+    found = batch_findings.check_sizes(reference.sizes, delivered.sizes)
+    found += batch_findings.check_stdout(stdout_json, delivered.sizes)
     members = checks.compare_membership(expected, audit.obtained, is_subset=meta.mode == "SUBSET")
     found += item_findings.check_items(audit, members)
     found += item_findings.check_labels(audit, dataset.labels)
