@@ -3,8 +3,8 @@
 ``python benchmarks/compare_close.py`` compares 200 tensors of 250,000 float32, each element off by
 up to 1e-5 under a tolerance of 1e-4, and 20,000 tensors of 16 elements. The plain way reads each
 file whole and takes the maximum of the float64 differences. Each way runs in fresh processes,
-imports excluded and all files in the page cache, in turn; the least time counts. That by the clock
-means something on an idle machine with two processors alone.
+imports excluded and all files in the page cache, in turn; the least time counts.
+Wall-clock time is meaningful only on an idle machine with two processors.
 """
 
 from __future__ import annotations

@@ -18,8 +18,6 @@ from parity.suites.tensors.stage_causes import make_trace
 from tests.support.bundles import unpack
 from tests.support.traces import write_dump
 
-ARCHIVE = Path(__file__).parents[1] / "bundles" / "model-traces-v1.tar"
-
 
 def unpack_cases(folder: Path) -> dict[str, Case]:
     """Unpack the bundle, and return its cases by id."""
