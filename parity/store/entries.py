@@ -53,10 +53,10 @@ def list_entries(store_paths: StorePaths) -> list[StoreEntry]:
         for tree in _list_folders(store_paths.root / "trees")
         if tree.name not in named_trees
     ]
-    # Built ports, and the folder that cargo built them in.
+    # Built ports, what a killed build left, and the folder that cargo built them in.
     found += [
-        _measure_folder(f"crates/{build.name}", build, build.with_name(f"{build.name}.lock"))
-        for build in _list_folders(store_paths.root / "crates", "target")
+        _measure_folder(f"crates/{build.name}", build, build.with_name(f"{build.stem}.lock"))
+        for build in _list_folders(store_paths.root / "crates", r"(\.part)?|target")
     ]
     return sorted(found, key=lambda entry: (-entry.last_used, entry.name))
 
@@ -84,24 +84,22 @@ def _iterate_archives(store_paths: StorePaths) -> Iterator[StoreEntry]:
         )
 
 
-def _list_folders(folder: Path, *others: str) -> list[Path]:
-    """Return the folders that have a digest or one of ``others`` as name."""
+def _list_folders(folder: Path, end: str = "") -> list[Path]:
+    """Return the folders that have a digest as name, with what the pattern ``end`` allows."""
     with suppress(OSError):
-        named = [
-            path for path in folder.iterdir() if path.name in others or _DIGEST.fullmatch(path.name)
-        ]
+        named = [one for one in folder.iterdir() if re.fullmatch(_DIGEST.pattern + end, one.name)]
         return sorted(path for path in named if path.is_dir())
     return []
 
 
 def _measure_folder(name: str, folder: Path, lock: Path) -> StoreEntry:
     """Return the entry of a folder with the bytes of all files below; unreadable ones count 0."""
+    size = 0
     try:
         size = sum(trees.list_sizes(folder).values())
     except (OSError, ValueError):
-        size = sum(_read_status(path)[0] for path in folder.rglob("*") if path.is_file())
-    except RecursionError:
-        size = 0
+        with suppress(RecursionError):
+            size = sum(_read_status(path)[0] for path in folder.rglob("*") if path.is_file())
     return StoreEntry(
         name=name, paths=(folder,), lock=lock, size=size, last_used=_read_status(folder)[1]
     )

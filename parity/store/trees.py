@@ -46,9 +46,12 @@ def list_sizes(root: Path) -> dict[str, int]:
     """Return the bytes of every file below ``root`` by posix path, read by ``stat`` alone.
 
     Raises:
-        ValueError: Something is neither a file nor a folder.
+        ValueError: Something is neither a file nor a folder, or its folders are too deep.
     """
-    return dict(_walk(root, ""))
+    try:
+        return dict(_walk(root, ""))
+    except RecursionError:
+        raise ValueError("its folders are too deep to be read") from None
 
 
 def _walk(folder: Path, prefix: str) -> Iterator[tuple[str, int]]:

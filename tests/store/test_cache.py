@@ -207,14 +207,15 @@ def test_files_of_others_are_neither_listed_nor_removed(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no paths of this length")
-def test_a_build_of_very_many_folders(
+def test_a_build_and_a_tree_of_very_many_folders(
     store: Store,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    build = store.paths.make_folder("crates") / BUILD
+    build, tree = store.paths.make_folder("crates") / BUILD, store.paths.locate_tree(BUILD)
     build.mkdir()
+    tree.parent.mkdir()
     monkeypatch.chdir(build)
     for _ in range(sys.getrecursionlimit()):
         Path("d").mkdir()
@@ -223,6 +224,9 @@ def test_a_build_of_very_many_folders(
         assert run_command_line(["cache", "ls", "--repo", str(tmp_path)]) == 0
         assert gc("--older-than", "0s", folder=tmp_path) == 3
         assert "obtained  its folders are too deep to be removed" in capsys.readouterr().err
+        build.rename(tree)
+        assert run_command_line(["cache", "verify", "--repo", str(tmp_path)]) == 4
+        assert "are unreadable: its folders are too deep" in capsys.readouterr().err
     finally:  # pytest cannot remove them either
         for _ in range(sys.getrecursionlimit()):
             os.chdir("..")
@@ -332,10 +336,13 @@ def test_entries_in_the_making_are_kept(put: Put, store: Store, tmp_path: Path) 
 
 def test_built_ports_go_by_age_but_not_while_one_is_built(store: Store, tmp_path: Path) -> None:
     crates = store.paths.make_folder("crates")
-    for name in (BUILD, "target"):
+    for name in (BUILD, f"{BUILD}.part", "target"):
         (crates / name).mkdir()
         (crates / name / "x").write_bytes(b"1")
         os.utime(crates / name, (1, 1))
+    with filelock.FileLock(crates / f"{BUILD}.lock"):
+        assert gc("--older-than", "1d", folder=tmp_path) == 0
+        assert len([p for p in crates.iterdir() if p.is_dir()]) == 3
     with filelock.FileLock(crates / f"{'c' * 64}.lock"):
         assert gc("--older-than", "1d", folder=tmp_path) == 0
         assert [p.name for p in crates.iterdir() if p.is_dir()] == ["target"]
