@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +66,11 @@ def _read_floats(path: Path) -> np.ndarray:
     return np.frombuffer(data, "<f4", offset=4 + 4 * int.from_bytes(data[:4], "little"))
 
 
-WAYS = {"ours": compare_ours, "plain": compare_plainly, "nothing": lambda _folder: None}
+WAYS: dict[str, Callable[[Path], object]] = {
+    "ours": compare_ours,
+    "plain": compare_plainly,
+    "nothing": lambda _folder: None,
+}
 
 
 def measure_once(way: str, folder: Path) -> tuple[Cost, float]:

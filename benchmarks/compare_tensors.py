@@ -43,7 +43,7 @@ def verify_cases(tree: Path, dumps: Path) -> None:
     """Verify the cases as the verb does."""
     for case in SUITE.cases(tree, {}):
         if case.id in REFERENCES:
-            outcome = SUITE.verify(case, Dump(folder=dumps / case.id), case.tolerances)
+            outcome = SUITE.verify(case, Dump(folder=dumps / case.id), dict(case.tolerances))
             assert all(one.level == "notice" for one in outcome.findings), outcome.findings
 
 

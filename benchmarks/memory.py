@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -103,11 +104,11 @@ def check_loader(folder: Path) -> None:
     from parity.suites.dataloader.suite import SUITE
 
     (case,) = SUITE.cases(folder / "tree", {})
-    outcome = SUITE.verify(case, Dump(folder=folder / "dump"), case.tolerances)
+    outcome = SUITE.verify(case, Dump(folder=folder / "dump"), dict(case.tolerances))
     assert not outcome.findings, outcome.findings
 
 
-CHILDREN = {
+CHILDREN: dict[str, Callable[[Path], object]] = {
     "nothing": lambda _folder: None,
     "passing": lambda folder: check_tensor(folder / "passing", 0),
     "block": lambda folder: check_tensor(folder / "block", 1),

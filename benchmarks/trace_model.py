@@ -112,7 +112,7 @@ def write_dumps(folder: Path) -> None:
 def verify_dump(folder: Path, dump: str) -> None:
     """Verify a dump as the verb does."""
     (case,) = SUITE.cases(folder / "tree", {})
-    outcome = SUITE.verify(case, Dump(folder=folder / "dumps" / dump), case.tolerances)
+    outcome = SUITE.verify(case, Dump(folder=folder / "dumps" / dump), dict(case.tolerances))
     errors = [one for one in outcome.findings if one.level == "error"]
     assert bool(errors) == dump.startswith("wrong"), errors
     if dump == "wrong0":
