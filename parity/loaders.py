@@ -159,14 +159,15 @@ def audit_epochs(orders: Mapping[tuple[int, int], ArrayLike]) -> list[Finding]:
     same place either.
 
     Raises:
-        ValueError: As in ``audit_ids``, or there are fewer than two orders.
+        ValueError: As in ``audit_ids``, or no two orders have an item in common.
     """
     if len(orders) < 2:  # noqa: PLR2004 - a pair
         raise ValueError("there must be two orders at least")
     found: list[Finding] = []
-    arrays = [(key, _read_ids(ids)) for key, ids in orders.items()]
+    arrays, common = [(key, _read_ids(ids)) for key, ids in orders.items()], 0
     for (key, first), (other_key, second) in combinations(arrays, 2):
         ids, other = first[np.isin(first, second)], second[np.isin(second, first)]
+        common += len(ids)
         own, others = (f"seed {seed}, epoch {epoch}" for seed, epoch in (other_key, key))
         if not np.array_equal(ids, other):
             found += check_other_shuffle(other, ids, others, f"the order of {own}, of")
@@ -175,6 +176,8 @@ def audit_epochs(orders: Mapping[tuple[int, int], ArrayLike]) -> list[Finding]:
             both = key[0] != other_key[0] and key[1] != other_key[1]
             code, why = SAME_ORDER["other_key_of" if both else relation]
             found.append(report_error(code, f"{own} gives the order of {others}: {why}"))
+    if not common:
+        raise ValueError("no two orders have an item in common, so that nothing was compared")
     if not any(one.level == "error" for one in found):
         found += _check_places(arrays)
     return found
@@ -206,18 +209,27 @@ def audit_draws(runs: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[Finding
     """Audit what was drawn at random for each item in runs of one seed and epoch.
 
     ``runs`` are workers, ranks or repeats: by name the ids, in order, and a number for each.
-    Different items must have different draws, and an item the same draw in every run.
+    Different items must have different draws, and an item the same draw in every run. Integers,
+    such as seeds, are compared as they are.
 
     Raises:
-        ValueError: As in ``audit_ids``, or there is not one finite number for each id.
+        ValueError: As in ``audit_ids``, there is not one finite number for each id, or some runs
+            have integers and others floats.
     """
     shares = {}
     for name, (given, draws) in runs.items():
-        ids, numbers = _read_ids(given), np.asarray(draws, np.float64)
-        if numbers.shape != ids.shape or not np.isfinite(numbers).all():
-            text = f"must have one finite number for each id, obtained {list(numbers.shape)}"
+        ids, numbers = _read_ids(given), np.asarray(draws)
+        is_number = numbers.dtype.kind in "iuf" and np.isfinite(numbers).all()
+        if numbers.shape != ids.shape or not is_number:
+            obtained = f"{numbers.dtype} {list(numbers.shape)}"
+            text = f"must have one finite number for each id, obtained {obtained}"
             raise ValueError(f"the draws of {name} {text}")
-        shares[name] = Share(ids=ids, draws=numbers)
+        if len(ids):  # an empty list is of floats
+            shares[name] = Share(ids=ids, draws=numbers)
+    dtypes = {share.draws.dtype for share in shares.values() if share.draws is not None}
+    if len({dtype.kind for dtype in dtypes}) > 1:
+        texts = ", ".join(sorted(map(str, dtypes)))
+        raise ValueError(f"the draws of all runs must be of one kind, obtained {texts}")
     return check_draws(shares)
 
 

@@ -305,6 +305,8 @@ def test_the_page_s_third_example_runs(
         (lambda: audit_ranks([[0]], 1, shortfall="fil"), "a shortfall of fill, trim, uneven"),
         (lambda: audit_epochs({}), "two orders at least"),
         (lambda: audit_epochs({(0, 0): RANDOM}), "two orders at least"),
+        (lambda: audit_epochs({(0, 0): RANDOM, (0, 1): RANDOM + 10**6}), "no two orders have"),
+        (lambda: audit_draws({"a": ([0], [1]), "b": ([0], [1.0])}), "one kind, obtained float64"),
     ],
 )
 def test_input_that_would_be_accepted_for_nothing_is_rejected(call: Any, text: str) -> None:
@@ -363,6 +365,8 @@ def test_orders_do_not_share_a_place(keys: Any, item: int | None, codes: list[st
         ({"once": ([0, 1], [0.5, 0.25]), "again": ([1, 0], [0.5, 0.25])}, None),
         ({"once": ([0, 1], [0.5, 0.25]), "again": ([0, 1], [0.5, 0.75])}, ["draws-changed"]),
         ({"padded": ([0, -1, -1], [0.5, 0, 0])}, []),
+        ({"seeds": ([0, 1, 2], [2**62, 2**62 + 1, 2**62 + 2]), "none": ([], [])}, []),
+        ({"seeds": ([0, 1], [2**62, 2**62])}, ["draws-shared"]),
         ({}, []),
     ],
 )

@@ -62,7 +62,7 @@ class Projections(NamedTuple):
 
 
 def project_rows(table: Floats, rows: Floats, tolerance: float, columns: Ints) -> Projections:
-    """Project both sides on ``columns``; an element that is not finite counts as the origin."""
+    """Project both sides on ``columns``; rows with other NaN or infinities end up apart."""
     # Drawn, so that no small integer relation holds among them: sums of bits stay apart.
     weights = np.random.default_rng(0).uniform(1.0, 2.0, len(columns))
     origin = np.nan_to_num(table[0, columns].astype(np.float64), posinf=0.0, neginf=0.0)
@@ -71,7 +71,23 @@ def project_rows(table: Floats, rows: Floats, tolerance: float, columns: Ints) -
     reach = tolerance * float(weights.sum())
     # Each sum is off by at most so many roundings of the size of its terms.
     slack = reach + 4 * (len(columns) + 2) * _EPSILON * (size + reach)
-    return Projections(at_table, at_rows, slack)
+    if np.isfinite(table).all() and np.isfinite(rows).all():
+        return Projections(at_table, at_rows, slack)
+    stride = float(np.ptp(at_table)) + 1.0
+    added_table, added_rows = (stride * _project_patterns(side) for side in (table, rows))
+    slack += 4 * _EPSILON * (added_rows + size)
+    return Projections(at_table + added_table, at_rows + added_rows, slack)
+
+
+def _project_patterns(rows: Floats) -> Doubles:
+    """Return a sum for the places of each row's NaN and infinities, in all columns."""
+    weights = np.random.default_rng(0).uniform(1.0, 2.0, (rows.shape[1], 3))
+    total = np.zeros(len(rows))
+    for values, of_each in zip(rows.T, weights, strict=True):
+        kinds = np.isnan(values), np.isposinf(values), np.isneginf(values)
+        for kind, weight in zip(kinds, of_each, strict=True):
+            total += kind * weight
+    return total
 
 
 def _project_rows(

@@ -137,3 +137,13 @@ def check_stdout(stated: Mapping[str, Any] | None, sizes: Sequence[int]) -> list
             message = f"stdout states {key} = {value!r:.200}, the files have {observed!r:.200}"
             found.append(report_error("contradiction", message, measures={"key": key}))
     return found
+
+
+def check_empty_dump(stdout_json: Mapping[str, Any] | None) -> list[Finding]:
+    """Accept that no batch was written where none is expected and the port says so."""
+    message = (
+        "no batch is expected and none was written, but an empty folder proves nothing; expected "
+        '"num_batches": 0 in the JSON line on stdout'
+    )
+    is_stated = stdout_json is not None and stdout_json.get("num_batches") == 0
+    return [] if is_stated else [report_error("dump-empty", message, kind="dump")]

@@ -222,6 +222,14 @@ def test_a_pattern_of_nan_for_every_row_costs_no_loop() -> None:
     assert np.array_equal(match_rows(table, table[order], 1e-6), order)
 
 
+def test_rows_that_differ_in_the_columns_of_their_nan_find_their_items() -> None:
+    draw = np.random.default_rng(0)
+    table = np.where(draw.random((3000, 24)) < 0.5, np.nan, 0.0).astype(np.float32)
+    order = draw.permutation(len(table))
+    found = match_rows(table, table[order] + np.float32(1e-7), 1e-6)
+    assert np.array_equal(found, order)
+
+
 def test_a_chain_through_the_whole_table() -> None:
     # Each row is between two items, the last at one end only: all must move by one.
     n = 60

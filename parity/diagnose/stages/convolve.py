@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from parity.diagnose.stages.base import (
+    MAX_BINS,
     Array,
     Sizes,
     check_groups,
@@ -107,6 +108,7 @@ def conv_transpose(
         for n, step, k, gap, extra in zip(space, steps, kernel, gaps, more, strict=True)
     ]
     check_size(len(input), groups * weight.shape[1], *sizes)
+    check_size(*kernel, limit=MAX_BINS)
     if flipped:
         weight = np.flip(weight, tuple(range(2, weight.ndim)))
     grouped = weight.reshape(groups, -1, *weight.shape[1:])
