@@ -243,6 +243,8 @@ def test_an_index_names_the_file_of_each_tensor(tmp_path: Path) -> None:
         )
         for one, other, place in (("half", "a", "b"), ("w", "b", "a"))
     ]
+    damaged = compare(case, write_files(tmp_path / "damaged", {**right, names[1]: b""}))
+    assert [code for _, code, _ in list_findings(damaged)] == ["truncated"]
 
 
 def test_metadata_that_nothing_states_cannot_pass(tmp_path: Path) -> None:

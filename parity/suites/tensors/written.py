@@ -92,13 +92,17 @@ def _check_presence(detail: TensorCase, folder: Path) -> Iterator[Finding]:
 
 
 def _check_indexes(detail: TensorCase, folder: Path, files: Files) -> Iterator[Finding]:
-    """Compare an index of shards with the files; its text is compared as any document's."""
+    """Compare an index of shards with the files; its text is compared as any document's.
+
+    A file that cannot be read is reported elsewhere, not for each of its tensors.
+    """
     places = {
         tensor: name
         for name, file in files.items()
         if detail.writes[name] in ("safetensors", "pth")
         for tensor in (*file.tensors, *file.unread)
     }
+    unreadable = detail.writes.keys() - files.keys()
     for document in detail.documents:
         stated: Any = {}
         if document.endswith(".index.json"):
@@ -106,9 +110,9 @@ def _check_indexes(detail: TensorCase, folder: Path, files: Files) -> Iterator[F
                 stated = read_json(folder / document)["weight_map"]
         above = document.rpartition("/")[0]
         for tensor, name in stated.items() if isinstance(stated, dict) else ():
-            place = places.get(tensor, "no file")
-            if place != f"{above}/{name}".removeprefix("/"):
-                message = f"{document} says that {tensor} is in {name!r:.80}; it is in {place}"
+            right, place = f"{above}/{name}".removeprefix("/"), places.get(tensor, "no file")
+            if place != right and (tensor in places or right not in unreadable):
+                message = f"{document} says that {tensor:.80} is in {name!r:.80}; it is in {place}"
                 yield report_error("json-value", message, tensor=tensor)
 
 
