@@ -396,6 +396,16 @@ class TestWork:
         assert np.array_equal(np.sort(found), np.arange(self.N))
 
     @pytest.mark.usefixtures("_small")
+    def test_rows_beyond_the_bound_match_nothing_where_not_all_pairs_are_checked(self) -> None:
+        table = np.random.default_rng(8).uniform(0, 1e-3, (self.N, 2)).astype(np.float32)
+        table[:, 1] = 0
+        rows, _ = self.shuffled(table, 1e-6)
+        rows[::2, 1] = 2e-5
+        found = match_rows(table, rows, 1e-5)
+        assert (found[::2] == UNKNOWN).all()
+        assert (found[1::2] != UNKNOWN).all()
+
+    @pytest.mark.usefixtures("_small")
     def test_many_items_with_one_projection_still_find_equal_rows(self, counted: Counted) -> None:
         # Rare ones in hundreds of columns: no choice of columns tells more than a few apart.
         draw = np.random.default_rng(7)
