@@ -61,10 +61,11 @@ def read_pth(path: Path) -> WrittenFile:
             else:
                 used.add(location.start)
                 written.add(name, location)
+    # What is not read may use any member.
     written.broken += [
         f"no tensor uses {member} (torch.save writes no such member)"
         for member, (start, _) in archive.spans.items()
-        if member.startswith(f"{archive.prefix}data/") and start not in used
+        if not written.unread and member.startswith(f"{archive.prefix}data/") and start not in used
     ]
     return written
 
@@ -102,9 +103,10 @@ def _locate_view(archive: pth_storages.Archive, leaf: PickledCall) -> StorageLoc
         raise ValueError(f"{leaf.function}, or a view beyond its storage")
     tag, class_, key, _, count = leaf.args[0].args
     needed = pth_storages.ARGUMENTS[str(leaf.function)]
-    # What may follow are metadata, such as that a view is negated.
-    if tag != "storage" or len(leaf.args) < needed or any(leaf.args[needed:]):
+    if tag != "storage" or len(leaf.args) < needed:
         raise ValueError(f"{leaf.function} of other arguments than torch.save writes")
+    if any(leaf.args[needed:]):
+        raise ValueError("metadata of a view, such as that it is negated or conjugated")
     width = DTYPES[location.type_name].storage.itemsize if class_.name != "UntypedStorage" else 1
     if count * width != location.stop - location.start:
         raise ValueError(f"storage {key} has {location.stop - location.start:,} bytes")
