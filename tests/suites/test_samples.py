@@ -137,6 +137,16 @@ def test_cause_is_found_where_all_references_are_samples(
     assert (outcome.measures["sampled"], outcome.measures["sampled_of"]) == (50, 120)
 
 
+@pytest.mark.parametrize(("dump", "shape"), [("whole", "[300, 400]"), ("sample", "[4]")])
+def test_a_missing_tensor_is_reported_with_the_shape_to_dump(
+    tmp_path: Path, dump: str, shape: str
+) -> None:
+    (case,) = suite.read_cases(_write_bundle(tmp_path / "tree", dump=dump), {})
+    folder = write_dump(tmp_path / "dump", {"small": np.ones(3, np.float32)})
+    (found,) = suite.verify(case, Dump(folder=folder), case.tolerances).findings
+    assert found.message == f"x (F32 {shape}) is missing from the dump"
+
+
 def test_the_stage_of_another_shape_has_its_sample_as_reference(tmp_path: Path) -> None:
     (case,) = suite.read_cases(_write_trace(tmp_path / "tree"), {})
     values = {name: one for name, one in run_stages().items() if name != "turned"}

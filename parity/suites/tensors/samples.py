@@ -22,14 +22,14 @@ def take_samples(
 ) -> tuple[dict[str, StoredTensor], FolderContents]:
     """Return references and a dump with the sampled elements alone of each tensor of ``samples``.
 
-    A dumped tensor that has not the shape which the manifest states is left as it is, and its
-    reference gets that shape, so that the shape is reported; its elements cannot be read.
+    A dumped tensor that has not the shape which the manifest states is left as it is. Its
+    reference, and that of a missing one, gets that shape for the report; it cannot be read.
     """
     expected, obtained = dict(references), dict(dumped.tensors)
     for name, sample in detail.samples.items():
-        if name not in obtained or sample.is_dumped:
+        if sample.is_dumped:
             continue
-        if obtained[name].shape == sample.shape:
+        if name in obtained and obtained[name].shape == sample.shape:
             obtained[name] = obtained[name].take(sample.indices)
         else:
             expected[name] = replace(expected[name], shape=sample.shape, fetch=_reject_reading)
