@@ -31,7 +31,7 @@ W = np.arange(6, dtype="<f4").reshape(2, 3)
 TENSORS = {
     "half": ExpectedTensor("F16", (5,), np.array([1, -2, 0.5, 65504, 3], "<f2").tobytes()),
     "w": ExpectedTensor("F32", (2, 3), (W / 3).astype("<f4").tobytes()),
-    "z": ExpectedTensor("F32", (3, 2), (W / 7 - 1).astype("<f4").tobytes()),
+    "z": ExpectedTensor("F32", (3, 2), (W * W / 7 - 1).astype("<f4").tobytes()),
 }
 METADATA = {"general.architecture": "test", "a.count": "uint32 7"}
 FORMS = ("gguf", "npy", "pth", "safetensors")
@@ -83,7 +83,7 @@ def test_each_fault_is_reported_in_these_words(
         levels = {found.level for found in outcome.findings}
         assert ("warning" if fault.warns else "error") in levels, fault.name
         causes = {found.measures.get("cause_code") for found in outcome.findings}
-        assert {found.code for found in outcome.findings} | causes & {*fault.codes}, fault.name
+        assert ({found.code for found in outcome.findings} | causes) & {*fault.codes}, fault.name
         text += f"--- {fault.name}: {fault.text}\n{format_findings(outcome)}"
         _remove(dump)
     file_regression.check(text, extension=".golden", encoding="utf-8")
@@ -127,12 +127,16 @@ def test_a_type_without_a_decoder_is_not_verified(tmp_path: Path) -> None:
     assert first == ("error", "not-verified", message)
 
 
-def test_a_number_alone_is_no_block(tmp_path: Path) -> None:
-    case = make_case(tmp_path / "b", {"o.gguf": "gguf"}, {"w": ExpectedTensor("F32", (), bytes(4))})
-    info = TensorInfo(name="w", dims=(), kind=find_type_code("Q8_0"), data=bytes(34))
+@pytest.mark.parametrize(("dims", "row"), [((), 1), ((16, 2), 16)])
+def test_rows_of_a_quantised_type_are_whole_blocks(
+    dims: tuple[int, ...], row: int, tmp_path: Path
+) -> None:
+    zeros = ExpectedTensor("F32", dims[::-1], bytes(4 * int(np.prod(dims))))
+    case = make_case(tmp_path / "b", {"o.gguf": "gguf"}, {"w": zeros})
+    info = TensorInfo(name="w", dims=dims, kind=find_type_code("Q8_0"), data=bytes(34))
     keys = {"general.architecture": "test", "general.quantization_version": "uint32 2"}
     dump = write_files(tmp_path / "dump", {"o.gguf": writers.build_gguf([info], keys)})
-    message = "w in o.gguf was not verified: it has rows of 1, no whole blocks of Q8_0"
+    message = f"w in o.gguf was not verified: it has rows of {row}, no whole blocks of Q8_0"
     assert list_findings(compare(case, dump))[0] == ("error", "not-verified", message)
 
 
