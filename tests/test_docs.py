@@ -56,6 +56,9 @@ def test_named_tests_and_modules_exist(page: Path) -> None:
         assert (ROOT / "tests" / name).is_file(), name
     for name in re.findall(r"`(parity/[\w/]+(?:\.\w+)?/?)`", text):
         assert "NAME" in name or (ROOT / name).exists(), name
+    for name in set(re.findall(r"`(parity(?:\.\w+)+)`", text)) - {"parity.json", "parity.yml"}:
+        place = ROOT / name.replace(".", "/")
+        assert place.is_dir() or place.with_suffix(".py").is_file(), name
 
 
 def test_index_lists_every_page() -> None:
