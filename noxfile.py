@@ -318,19 +318,13 @@ def writers(session: nox.Session) -> None:
     _share_builds(session)
     own = [word for word in session.posargs if word != "--all"]
     names = ("candle", "anamnesis", *(["ferrotorch"] if own != session.posargs else []))
-    ports = [
-        port
-        for port in names
-        if not _run_port(
-            session,
-            f"tests/ports/writers/{port}.lock.yaml",
-            "parity-report/writers",
-            port,
-            *own,
-        )
-    ]
-    if ports:
-        session.error(f"results differ from what the lockfiles state: {', '.join(ports)}")
+    changed = []
+    for port in names:
+        lock = f"tests/ports/writers/{port}.lock.yaml"
+        if not _run_port(session, lock, "parity-report/writers", port, *own):
+            changed.append(port)
+    if changed:
+        session.error(f"results differ from what the lockfiles state: {', '.join(changed)}")
 
 
 #: Folder of the op zoo's reports, and of its ports: a lockfile each, NAME.lock.yaml.

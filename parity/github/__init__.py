@@ -1,4 +1,4 @@
-"""GitHub's runner: the only reader of ``GITHUB_*`` and Nox's variables, ``step`` of all inputs.
+"""GitHub's runner: with ``step``, the only reader of ``GITHUB_*``, inputs and Nox's variables.
 
 The runner accepts commands on stdout, and files that it reads at the end of the step. Both are
 escaped as its grammar requires (actions/runner ``ActionCommand.cs``, ``FileCommandManager.cs``).

@@ -46,7 +46,7 @@ class ConnectionSet:
         self._is_cut = False
 
     def make_pool(self, address: str) -> PoolManager:
-        """Return a pool for ``address`` whose connections this set keeps; raise as its maker."""
+        """Return a pool for ``address`` whose connections this set keeps; see ``make_manager``."""
         manager = make_manager(address)
         kinds: dict[str, Any] = manager.pool_classes_by_scheme
         manager.pool_classes_by_scheme = {

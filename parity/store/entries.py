@@ -17,7 +17,7 @@ from parity.store.paths import StorePaths
 
 #: Seconds after its last use in which an entry may still be in use: a long run.
 IN_USE = 3600.0
-#: What the store names its own folders and files; those of others stay, whatever contains them.
+#: How names of the store's own files and folders begin; all others are not the store's, and stay.
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
