@@ -205,7 +205,7 @@ def locate_all(path: Path) -> dict[str, StoredTensor]:
     Raises:
         FormatError: It is not a file of tensors.
     """
-    if path.suffix != ".bin":
+    if not path.name.endswith(".bin"):  # which may be the whole name, without a suffix
         return _locate_tensors("", path, None)
     single: FormatError | None = None
     if not path.name.startswith("batch_"):

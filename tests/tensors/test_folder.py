@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from parity.tensors.bin import encode_batch, encode_tensor
-from parity.tensors.folder import list_named, list_tensors
+from parity.tensors.folder import list_named, list_tensors, locate_all
 from tests.support.tensors import encode_safetensors, f32, name_dtypes, write_files
 
 ONE = f32(1.0, 2.0)
@@ -49,6 +49,23 @@ def test_one_file_is_a_place_too(tmp_path: Path) -> None:
     )
     assert list(list_tensors(tmp_path / "m.safetensors").tensors) == ["a"]
     assert list(list_tensors(tmp_path / "b.bin").tensors) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "names"),
+    [
+        ("x.bin", encode_tensor(f32([1])), [""]),
+        (".bin", encode_tensor(f32([1])), [""]),
+        ("weights.bin", encode_tensor(f32([1])) * 2, ["#0", "#1"]),
+        ("batch_0.bin", encode_batch([f32([1])]), ["#0"]),
+    ],
+)
+def test_tensors_of_a_bin_are_named_by_its_form(
+    tmp_path: Path, name: str, data: bytes, names: list[str]
+) -> None:
+    (tmp_path / name).write_bytes(data)
+
+    assert list(locate_all(tmp_path / name)) == names
 
 
 def test_what_macos_keeps_of_a_file_is_passed_over(tmp_path: Path) -> None:
