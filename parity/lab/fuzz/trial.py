@@ -67,7 +67,7 @@ class Trial:
         Numbers and quoted texts, which differ between mutants of one fault, are left out.
         """
         if self.word == "accepted":
-            return " ".join(_normalize(self.reason).split()[:_WORDS])
+            return " ".join(normalize(self.reason).split()[:_WORDS])
         if self.word in ("wrong", "partial"):
             codes = _CODE.findall(self.result.findings[0].message)
             return codes[-1] if codes else ""
@@ -77,7 +77,7 @@ class Trial:
             return ""
         ended = self.dump_run.process_result
         signal = ended.signal if ended and ended.signal else ""
-        return f"{signal} {_normalize(output.find_reason(self.dump_run.stderr))}".strip()
+        return f"{signal} {normalize(output.find_reason(self.dump_run.stderr))}".strip()
 
     @property
     def key(self) -> tuple[str, str]:
@@ -85,8 +85,10 @@ class Trial:
         return self.word, self.cause
 
 
-def _normalize(text: str) -> str:
-    text = re.sub(r"'[^']*'|\"[^\"]*\"|`[^`]*`", "…", sanitize_message(text))
+def normalize(text: str) -> str:
+    """Return a message without the numbers and texts of the file that it is about."""
+    text = re.sub(r"(?<!\w)'[^']*'|\"[^\"]*\"|`[^`]*`", "…", sanitize_message(text))
+    text = re.sub(r"(: .*: )\S+$", r"\1…", text)  # a text of the file without quotes
     return truncate(re.sub(r"\b(0x[0-9a-f]+|\d[\d,._]*)", "N", text), 100)
 
 

@@ -17,7 +17,7 @@ from parity.lab import readers
 from parity.lab.fuzz import agreement, campaign, trial
 from parity.lab.fuzz.campaign import Budget, FuzzResult
 from parity.lab.fuzz.mutant import Base
-from parity.lab.fuzz.trial import Trial
+from parity.lab.fuzz.trial import Trial, normalize
 from parity.lab.fuzz.views import make_base
 from parity.lab.readers import ReaderResult
 from parity.port.process import ProcessResult
@@ -355,3 +355,19 @@ def test_bases_are_chosen_by_what_readers_do(tmp_path: Path) -> None:
     campaign.fuzz(lab, controls, Budget(1, 600, 384), lambda _result: None)
     assert 250 < sum(base.id == "y" for base in seen) < 386
     assert any(base.id == "n" for base in seen[2:])
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("ValueError: Unknown endianness type: l)ttle", "ValueError: Unknown endianness type: …"),
+        (
+            "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xf8 in 'a.b'",
+            "UnicodeDecodeError: … codec can't decode byte N in …",
+        ),
+        ("AssertionError: expected dict, got tuple", "AssertionError: expected dict, got tuple"),
+        ("RuntimeError: no", "RuntimeError: no"),
+    ],
+)
+def test_texts_of_a_file_do_not_separate_findings(message: str, expected: str) -> None:
+    assert normalize(message) == expected
