@@ -275,7 +275,9 @@ def fuzz(session: nox.Session) -> None:
     cache = Path(os.environ.get("PARITY_CACHE_DIR") or HERE / ".nox")
     env = {"CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR") or str(cache / "zoo-target")}
     env["PATH"] = os.pathsep.join([str(Path(find_torch_python()).parent), os.environ["PATH"]])
-    args = ["fuzz", lock, "--case", f"{ZOO_ID}/{cases}", "--out", f"parity-report/fuzz/{port}"]
+    found = f"parity-report/fuzz/{port}"
+    shutil.rmtree(found, ignore_errors=True)  # what the last run found
+    args = ["fuzz", lock, "--case", f"{ZOO_ID}/{cases}", "--out", found]
     codes = [0] if port == "demo" else [0, 1]
     call = (find_torch_python(), "-m", "parity", *args, *words)
     session.run(*call, env=env, external=True, success_codes=codes)
