@@ -79,7 +79,7 @@ def audit_ids(
 
     Raises:
         ValueError: Ids are not a vector of integers up to 2^63 - 1, or those of the data set are
-            not unique or negative.
+            not unique or negative, or there are none.
     """
     return audit_ranks([ids], dataset, shuffled=shuffled, progress=progress)
 
@@ -119,10 +119,13 @@ def audit_ranks(
 
 def _list_items(dataset: int | ArrayLike) -> Ints:
     if isinstance(dataset, (int, np.integer)) and dataset >= 0:
-        return np.arange(dataset)
-    known = _read_ids(dataset)
-    if len(sort_distinct(known)) < len(known) or known.min(initial=0) < 0:
-        raise ValueError("the ids of the data set must be unique, and not negative")
+        known: Ints = np.arange(dataset)
+    else:
+        known = _read_ids(dataset)
+        if len(sort_distinct(known)) < len(known) or known.min(initial=0) < 0:
+            raise ValueError("the ids of the data set must be unique, and not negative")
+    if not len(known):
+        raise ValueError("the data set has no items, so that nothing is compared")
     return known
 
 
@@ -159,15 +162,19 @@ def audit_epochs(orders: Mapping[tuple[int, int], ArrayLike]) -> list[Finding]:
     same place either.
 
     Raises:
-        ValueError: As in ``audit_ids``, or no two orders have an item in common.
+        ValueError: As in ``audit_ids``, there are not two orders, or one has no item in common
+            with any other.
     """
     if len(orders) < 2:  # noqa: PLR2004 - a pair
         raise ValueError("there must be two orders at least")
     found: list[Finding] = []
-    arrays, common = [(key, _read_ids(ids)) for key, ids in orders.items()], 0
+    arrays = [(key, _read_ids(ids)) for key, ids in orders.items()]
+    uncompared = dict.fromkeys(orders)  # in the order that is given
     for (key, first), (other_key, second) in combinations(arrays, 2):
         ids, other = first[np.isin(first, second)], second[np.isin(second, first)]
-        common += len(ids)
+        if len(ids):
+            uncompared.pop(key, None)
+            uncompared.pop(other_key, None)
         own, others = (f"seed {seed}, epoch {epoch}" for seed, epoch in (other_key, key))
         if not np.array_equal(ids, other):
             found += check_other_shuffle(other, ids, others, f"the order of {own}, of")
@@ -176,8 +183,10 @@ def audit_epochs(orders: Mapping[tuple[int, int], ArrayLike]) -> list[Finding]:
             both = key[0] != other_key[0] and key[1] != other_key[1]
             code, why = SAME_ORDER["other_key_of" if both else relation]
             found.append(report_error(code, f"{own} gives the order of {others}: {why}"))
-    if not common:
-        raise ValueError("no two orders have an item in common, so that nothing was compared")
+    if uncompared:
+        seed, epoch = next(iter(uncompared))
+        text = f"the order of seed {seed}, epoch {epoch} has no item in common with any other"
+        raise ValueError(f"{text}, so that it is not compared")
     if not any(one.level == "error" for one in found):
         found += _check_places(arrays)
     return found
@@ -213,8 +222,8 @@ def audit_draws(runs: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[Finding
     such as seeds, are compared as they are.
 
     Raises:
-        ValueError: As in ``audit_ids``, there is not one finite number for each id, or some runs
-            have integers and others floats.
+        ValueError: As in ``audit_ids``, there is not one finite number for each id, no run has a
+            draw, or some runs have integers and others floats.
     """
     shares = {}
     for name, (given, draws) in runs.items():
@@ -226,6 +235,8 @@ def audit_draws(runs: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[Finding
             raise ValueError(f"the draws of {name} {text}")
         if len(ids):  # an empty list is of floats
             shares[name] = Share(ids=ids, draws=numbers)
+    if not shares:
+        raise ValueError("no run has a draw, so that nothing is compared")
     dtypes = {share.draws.dtype for share in shares.values() if share.draws is not None}
     if len({dtype.kind for dtype in dtypes}) > 1:
         texts = ", ".join(sorted(map(str, dtypes)))

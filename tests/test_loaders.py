@@ -43,7 +43,6 @@ def list_codes(found: Sequence[Finding]) -> list[str]:
         (np.arange(1000), 1000, ["not-shuffled"]),
         (np.arange(1000)[::-1], 1000, ["weak-shuffle"]),
         (OTHER, OTHER, ["not-shuffled"]),  # the data set's own order need not ascend
-        ([], 0, []),
         ([0], 1, []),
     ],
 )
@@ -305,7 +304,18 @@ def test_the_page_s_third_example_runs(
         (lambda: audit_ranks([[0]], 1, shortfall="fil"), "a shortfall of fill, trim, uneven"),
         (lambda: audit_epochs({}), "two orders at least"),
         (lambda: audit_epochs({(0, 0): RANDOM}), "two orders at least"),
-        (lambda: audit_epochs({(0, 0): RANDOM, (0, 1): RANDOM + 10**6}), "no two orders have"),
+        (
+            lambda: audit_epochs({(0, 0): RANDOM, (0, 1): RANDOM + 10**6}),
+            "order of seed 0, epoch 0 has no item in common with any other",
+        ),
+        (
+            lambda: audit_epochs({(0, 0): RANDOM, (0, 1): OTHER, (0, 2): RANDOM + 10**6}),
+            "order of seed 0, epoch 2 has no item in common with any other",
+        ),
+        (lambda: audit_ids([], 0), "the data set has no items"),
+        (lambda: audit_ids([], []), "the data set has no items"),
+        (lambda: audit_draws({}), "no run has a draw"),
+        (lambda: audit_draws({"a": ([], [])}), "no run has a draw"),
         (lambda: audit_draws({"a": ([0], [1]), "b": ([0], [1.0])}), "one kind, obtained float64"),
     ],
 )
@@ -367,7 +377,6 @@ def test_orders_do_not_share_a_place(keys: Any, item: int | None, codes: list[st
         ({"padded": ([0, -1, -1], [0.5, 0, 0])}, []),
         ({"seeds": ([0, 1, 2], [2**62, 2**62 + 1, 2**62 + 2]), "none": ([], [])}, []),
         ({"seeds": ([0, 1], [2**62, 2**62])}, ["draws-shared"]),
-        ({}, []),
     ],
 )
 def test_draws_belong_to_items(runs: Any, codes: list[str] | None) -> None:

@@ -16,7 +16,7 @@ from parity.tensors import FormatError
 from parity.tensors.npy import locate_tensor
 
 MAX_SAMPLE = 2**20  # Elements of one sample
-_MAX_COUNT = 2**48  # Elements of a tensor
+_MAX_COUNT, _MAX_RANK = 2**48, 64  # Elements and dimensions of a tensor; NumPy has 64 at most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ def read_samples(item: Item, folder: Path) -> dict[str, Sample]:
         entry = replace(one, value=one.read_object(("shape", "indices", "dump")))
         shape = entry.value.get("shape")
         is_shape = isinstance(shape, list) and all(type(size) is int and size > 0 for size in shape)
-        if not is_shape or not prod(shape) <= _MAX_COUNT:
+        if not is_shape or len(shape) > _MAX_RANK or prod(shape) > _MAX_COUNT:
             entry.enter("shape").reject("the sizes of the whole tensor")
             continue
         dump = entry.enter("dump", "whole")

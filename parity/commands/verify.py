@@ -44,7 +44,7 @@ def verify(options: VerifyOptions, console: RunConsole, describe: Describe = lam
     unwritten: list[Problem] = []
     try:
         with publish.fence_output():
-            report, drift = _run_job(options, console, describe, unwritten)
+            report, added = _run_job(options, console, describe, unwritten)
             code = exit_code(report, fail_on=options.fail_on)
             console.print_report(report, code)
         unwritten += publish.write_reports(report, code, options)
@@ -52,7 +52,7 @@ def verify(options: VerifyOptions, console: RunConsole, describe: Describe = lam
         publish.publish_error(error, options)
         raise
     command = format_rerun_command(options)
-    publish.publish_report(report, code, options, drift=drift, command=command, unwritten=unwritten)
+    publish.publish_report(report, code, options, drift=added, command=command, unwritten=unwritten)
     return code
 
 
@@ -70,7 +70,7 @@ def _run_job(
     deadline = None if options.deadline is None else started + options.deadline
     print_missing_bundles(chosen, options, console)
     prepared = prepare_bundles(chosen, options, console, deadline)
-    drift = describe(prepared, options, console)
+    added = describe(prepared, options, console)
     # All bundles are in the store; the port that runs next must not see the token.
     github.withdraw_hub_token()
     private = {*options.private_bundles, *(bundle.id for bundle in chosen if bundle.passes_secrets)}
@@ -93,7 +93,7 @@ def _run_job(
         environment=collect_environment(),
         seconds=time.monotonic() - started,
     )
-    return replace(report, findings=tuple(check_min_cases(report, options.min_cases))), drift
+    return replace(report, findings=tuple(check_min_cases(report, options.min_cases))), added
 
 
 def _verify_bundle(entry: PreparedBundle | PreparationError, context: RunContext) -> BundleResult:

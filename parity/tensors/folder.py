@@ -100,7 +100,7 @@ def list_named(folder: Path, layout: Mapping[str, Sequence[str]]) -> FolderConte
 
 def _get_suffix(path: Path | str) -> str:
     """Return ``Path(path).suffix``; a path itself takes longer to make."""
-    stem, dot, end = os.path.basename(path).rpartition(".")  # noqa: PTH119
+    stem, dot, end = os.path.basename(path).rpartition(".")  # noqa: PTH119 - a path as text
     return dot + end if stem and end else ""
 
 

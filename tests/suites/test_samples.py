@@ -87,6 +87,7 @@ _REJECTED: dict[str, dict[str, Any]] = {
     "no shape": {"shape": None},
     "a shape with text": {"shape": [300, "400"]},
     "too large a shape": {"shape": [2**30, 2**30]},
+    "too many dimensions": {"shape": [1] * 62 + [300, 400, 1]},
     "another word": {"dump": "some"},
     "another key": {"index": 1},
 }
