@@ -249,6 +249,10 @@ def test_an_index_names_the_file_of_each_tensor(tmp_path: Path) -> None:
     ]
     damaged = compare(case, write_files(tmp_path / "damaged", {**right, names[1]: b""}))
     assert [code for _, code, _ in list_findings(damaged)] == ["truncated"]
+    lost = {**right, names[1]: build_file({}, METADATA)}
+    text = f"{name} says that w is in 'b.safetensors'; it is in no file"
+    findings = list_findings(compare(case, write_files(tmp_path / "lost", lost)))
+    assert ("error", "json-value", text) in findings
 
 
 def test_metadata_that_nothing_states_cannot_pass(tmp_path: Path) -> None:
