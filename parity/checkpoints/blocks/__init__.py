@@ -92,7 +92,8 @@ def _look_up(at: int, parts: int, width: int, table: Any) -> Read:
 
 
 _SIX_BIT_SCALES, _SIX_BIT_MINS = (_read_subs(2 * of, scales.read_six_bit, of=of) for of in (0, 1))
-#: Readers of scales, of codes, and of minima where a type has some.
+_FIELDS = ("scales", "codes", "mins")
+#: Readers of these parts; of minima where a type has some.
 _PARTS: dict[str, tuple[Any, ...]] = {
     "Q4_0": (_F16, _read_plain(at=2, zero=8)),
     "Q4_1": (_F16, _read_plain(at=4, zero=0), partial(scales.read_f16, at=2)),
@@ -127,23 +128,24 @@ _PARTS: dict[str, tuple[Any, ...]] = {
 }
 
 
-def _make_decoder(
-    kind: str, read_scales: Read, read_codes: Read, mins: Read | None = None
-) -> Decoder:
-    row, is_k = BY_NAME[kind], kind.endswith("_K")
-    return Decoder(row.elements, row.size, read_scales, read_codes, mins, subtracts_mins=is_k)
-
-
 #: The right decoder of each type, by GGUF's name for it.
 DECODERS: dict[str, Decoder] = {
     **{kind: make_float_decoder(f"<{code}") for kind, code in FLOATS.items()},
-    **{kind: _make_decoder(kind, *parts) for kind, parts in _PARTS.items()},
+    **{
+        kind: Decoder(
+            elements=row.elements,
+            size=row.size,
+            subtracts_mins=kind.endswith("_K"),
+            **dict(zip(_FIELDS, parts, strict=False)),
+        )
+        for kind, parts in _PARTS.items()
+        if (row := BY_NAME[kind])
+    },
 }
 
 
 #: Functions and tables that `mistakes.toml` names.
-_NAMED: Mapping[str, Any] = {**vars(codes), **vars(scales)}
-_FIELDS = ("scales", "codes", "mins")
+_NAMED: Mapping[str, Any] = {**codes.WRONG, **scales.WRONG}
 #: Other dtypes that floats are taken for: the mistake, the dtype, its name in a message.
 _MISREADINGS = {
     "F32": (("as-integers", "<i4", "32-bit integers"),),
@@ -232,20 +234,15 @@ def pair_mistakes(kind: str) -> list[tuple[Mistake, Mistake, Decoder]]:
     """List decoders that make two mistakes at once, in different parts."""
     right, found = DECODERS[kind], []
     for one, other in combinations(list_mistakes(kind), 2):
-        changes = _merge_changes(right, one.changes, other.changes)
-        if changes:
+        shared = one.changes.keys() & other.changes.keys()
+        merged = {
+            part: _merge_readers(getattr(right, part), one.changes[part], other.changes[part])
+            for part in shared
+        }
+        if one.changes and other.changes and None not in merged.values():
+            changes = {**one.changes, **other.changes, **merged}
             found.append((one, other, replace(right, **changes)))
     return found
-
-
-def _merge_changes(
-    right: Decoder, one: Mapping[str, Any], other: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Merge the changes of two mistakes; return none where they change the same thing."""
-    changes = {**one, **other} if one and other else {}
-    for part in one.keys() & other.keys():
-        changes[part] = _merge_readers(getattr(right, part), one[part], other[part])
-    return {} if None in (changes[part] for part in one.keys() & other.keys()) else changes
 
 
 def _merge_readers(right: Any, one: Any, other: Any) -> Any:

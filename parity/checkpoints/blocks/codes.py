@@ -31,10 +31,6 @@ NONLINEAR = np.array(
 )
 _MAGNITUDES = np.array([0, 1, 2, 3, 4, 6, 8, 12], np.int16)
 E2M1 = np.concatenate([_MAGNITUDES, -_MAGNITUDES])
-#: Wrong ones.
-LINEAR = np.arange(-8, 8, dtype=np.int16)
-SIGNED = np.concatenate([np.arange(8), np.arange(-8, 0)]).astype(np.int16)
-UNSIGNED_E2M1 = np.abs(E2M1)
 
 
 def join_halves(low: Blocks, high: Blocks) -> Blocks:
@@ -42,19 +38,9 @@ def join_halves(low: Blocks, high: Blocks) -> Blocks:
     return np.concatenate([low, high], axis=-1)
 
 
-def join_swapped(low: Blocks, high: Blocks) -> Blocks:
-    """Join all high parts, then all low ones."""
-    return join_halves(high, low)
-
-
 def interleave(low: Blocks, high: Blocks) -> Blocks:
     """Place low and high part of a byte next to each other."""
     return np.stack([low, high], axis=-1).reshape(*low.shape[:-1], -1)
-
-
-def interleave_swapped(low: Blocks, high: Blocks) -> Blocks:
-    """Place high and low part of a byte next to each other."""
-    return interleave(high, low)
 
 
 def read_nibbles(raw: Blocks, at: int, width: int, parts: int, arrange: Arrange) -> Codes:
@@ -63,37 +49,9 @@ def read_nibbles(raw: Blocks, at: int, width: int, parts: int, arrange: Arrange)
     return arrange(run & np.uint8(15), run >> np.uint8(4)).reshape(len(raw), -1).astype(np.int16)
 
 
-def interleave_codes(raw: Blocks, inner: Callable[[Blocks], Codes], width: int) -> Codes:
-    """Place the codes of each byte, ``width`` apart in GGUF, next to each other."""
-    pairs = inner(raw).reshape(len(raw), -1, 2, width)
-    return pairs.swapaxes(2, 3).reshape(len(raw), -1)
-
-
-def read_late_codes(raw: Blocks, inner: Callable[[Blocks], Codes]) -> Codes:
-    """Read the codes two bytes too late."""
-    stream = np.concatenate([raw.reshape(-1)[2:], np.zeros(2, np.uint8)])
-    return inner(stream.reshape(raw.shape))
-
-
 def read_high_bits(raw: Blocks, at: int) -> Blocks:
     """Read the u32 at byte ``at``, whose bit j belongs to element j."""
     return np.unpackbits(np.ascontiguousarray(raw[:, at : at + 4]), axis=1, bitorder="little")
-
-
-def swap_high_bits(raw: Blocks, at: int) -> Blocks:
-    """Exchange the high bits of the two halves of a block."""
-    return np.roll(read_high_bits(raw, at), 16, axis=1)
-
-
-def interleave_high_bits(raw: Blocks, at: int) -> Blocks:
-    """Read the high bits in the order of bytes."""
-    found = read_high_bits(raw, at)
-    return interleave(found[:, :16], found[:, 16:])
-
-
-def reverse_high_bits(raw: Blocks, at: int) -> Blocks:
-    """Read the u32 as big-endian."""
-    return read_high_bits(raw[:, at : at + 4][:, ::-1], 0)
 
 
 def read_codes(
@@ -111,12 +69,6 @@ def read_codes(
     if high_at is not None:
         codes |= high(raw, high_at + off).astype(np.int16) << 4
     return codes - np.int16(zero)
-
-
-def read_signed_codes(raw: Blocks, *, zero: int, **layout: Any) -> Codes:
-    """Read codes as two's complement, which they are not; ``zero`` is the highest bit."""
-    codes = read_codes(raw, zero=0, **layout)
-    return np.where(codes >= zero, codes - 2 * zero, codes).astype(np.int16)
 
 
 def read_byte_codes(raw: Blocks, *, at: int = 2, signed: bool = True, zero: int = 0) -> Codes:
@@ -147,16 +99,6 @@ def read_bit_planes(
     field = np.ascontiguousarray(raw[:, at : at + 32]).reshape(len(raw), 32, 1)
     found = np.unpackbits(field, axis=2, bitorder="big" if reverse else "little")
     return (found if sequential else found.transpose(0, 2, 1)).reshape(len(raw), 256)
-
-
-def clear_bits(raw: Blocks, _at: int) -> Blocks:
-    """Return high bits that are all 0."""
-    return np.zeros((len(raw), 1), np.uint8)
-
-
-def set_bits(raw: Blocks, _at: int) -> Blocks:
-    """Return high bits that are all 1."""
-    return np.ones((len(raw), 1), np.uint8)
 
 
 def read_q2_codes(raw: Blocks, **way: Any) -> Codes:
@@ -224,3 +166,36 @@ def read_tq2_codes(
     """Read two bits."""
     found = read_bit_pairs(raw, 0, shifts=DOWN if reverse else UP, sequential=sequential)
     return found.astype(np.int16) - np.int16(zero)
+
+
+def read_signed_codes(raw: Blocks, *, zero: int, **layout: Any) -> Codes:
+    """Read codes as two's complement, which they are not; ``zero`` is the highest bit."""
+    codes = read_codes(raw, zero=0, **layout)
+    return np.where(codes >= zero, codes - 2 * zero, codes).astype(np.int16)
+
+
+#: Wrong tables and ways to arrange or read, by their names in `mistakes.toml`.
+WRONG: dict[str, Any] = {
+    "LINEAR": np.arange(-8, 8, dtype=np.int16),
+    "SIGNED": np.concatenate([np.arange(8), np.arange(-8, 0)]).astype(np.int16),
+    "UNSIGNED_E2M1": np.abs(E2M1),
+    "DOWN": DOWN,
+    "join_halves": join_halves,
+    "interleave": interleave,
+    "join_swapped": lambda low, high: join_halves(high, low),
+    "interleave_swapped": lambda low, high: interleave(high, low),
+    "read_signed_codes": read_signed_codes,
+    # The codes of a byte, ``width`` apart in GGUF, are neighbours.
+    "interleave_codes": lambda raw, inner, width: (
+        inner(raw).reshape(len(raw), -1, 2, width).swapaxes(2, 3).reshape(len(raw), -1)
+    ),
+    # Codes begin two bytes too late.
+    "read_late_codes": lambda raw, inner: inner(
+        np.append(raw.ravel()[2:], np.zeros(2, np.uint8)).reshape(raw.shape)
+    ),
+    "swap_high_bits": lambda raw, at: np.roll(read_high_bits(raw, at), 16, axis=1),
+    "interleave_high_bits": lambda raw, at: interleave(*np.hsplit(read_high_bits(raw, at), 2)),
+    "reverse_high_bits": lambda raw, at: read_high_bits(raw[:, at : at + 4][:, ::-1], 0),
+    "clear_bits": lambda raw, _at: np.zeros((len(raw), 1), np.uint8),
+    "set_bits": lambda raw, _at: np.ones((len(raw), 1), np.uint8),
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,36 +21,14 @@ def pick_block(raw: Blocks) -> Blocks:
     return raw
 
 
-def next_block(raw: Blocks) -> Blocks:
-    """Return the block after each one; for the last, itself."""
-    return np.concatenate([raw[1:], raw[-1:]])
-
-
-def previous_block(raw: Blocks) -> Blocks:
-    """Return the block before each one; for the first, itself."""
-    return np.concatenate([raw[:1], raw[:-1]])
-
-
 def read_f16(raw: Blocks, at: int, pick: Pick = pick_block) -> Floats:
     """Read the f16 field at byte ``at`` of each block, or of others, float32 ``(n, 1)``."""
     return np.ascontiguousarray(pick(raw)[:, at : at + 2]).view("<f2").astype(np.float32)
 
 
-def read_positive_scales(raw: Blocks, inner: Callable[[Blocks], Floats], at: int) -> Floats:
-    """Read scales without the sign of the f16 at byte ``at``."""
-    positive = raw.copy()
-    positive[:, at + 1] &= 0x7F
-    return inner(positive)
-
-
 def read_scales(raw: Blocks, at: int, subs: Subs, pick: Pick = pick_block) -> Floats:
     """Read each sub-block's scale: the f16 at byte ``at`` times its sub-scale."""
     return read_f16(raw, at, pick) * subs(raw).astype(np.float32)
-
-
-def shift_sub_scales(raw: Blocks, inner: Subs) -> Codes:
-    """Give each sub-block the sub-scale of the next one."""
-    return np.roll(inner(raw), -1, axis=1)
 
 
 def read_low_nibbles(raw: Blocks, *, mask: int = 15) -> Codes:
@@ -94,13 +73,6 @@ def read_six_bit(raw: Blocks, *, of: int, tops: bool = True, mask: int = 63) -> 
     return np.concatenate([first & mask, last], axis=1)
 
 
-def read_as_stream(raw: Blocks, *, of: int) -> Codes:
-    """Read the twelve bytes as a stream of six-bit numbers, which they are not."""
-    bits = np.unpackbits(np.ascontiguousarray(raw[:, 4:16]), axis=1, bitorder="little")
-    numbers = bits.reshape(len(raw), 16, 6).astype(np.int16) @ (1 << np.arange(6, dtype=np.int16))
-    return numbers[:, 8 * of : 8 * of + 8].astype(np.int16)
-
-
 def read_xs_scales(
     raw: Blocks, *, pick: Pick = pick_block, roll: int = 0, high: bool = True, zero: int = 32
 ) -> Floats:
@@ -129,3 +101,27 @@ def decode_ue4m3(
     power = np.maximum(exponent, 1).astype(np.int32) - 10 - half
     found = np.where(code == 0x7F, 0.0, np.ldexp(fraction, power))  # noqa: PLR2004 - NaN of E4M3
     return found.astype(np.float32)
+
+
+def read_positive_scales(raw: Blocks, inner: Callable[[Blocks], Floats], at: int) -> Floats:
+    """Read scales without the sign of the f16 at byte ``at``."""
+    positive = raw.copy()
+    positive[:, at + 1] &= 0x7F
+    return inner(positive)
+
+
+def read_as_stream(raw: Blocks, *, of: int) -> Codes:
+    """Read the twelve bytes as a stream of six-bit numbers, which they are not."""
+    bits = np.unpackbits(np.ascontiguousarray(raw[:, 4:16]), axis=1, bitorder="little")
+    numbers = bits.reshape(len(raw), 16, 6).astype(np.int16) @ (1 << np.arange(6, dtype=np.int16))
+    return numbers[:, 8 * of : 8 * of + 8].astype(np.int16)
+
+
+#: Wrong ways, by their names in `mistakes.toml`.
+WRONG: dict[str, Any] = {
+    "read_positive_scales": read_positive_scales,
+    "read_as_stream": read_as_stream,
+    "next_block": lambda raw: np.concatenate([raw[1:], raw[-1:]]),  # the last one: itself
+    "previous_block": lambda raw: np.concatenate([raw[:1], raw[:-1]]),
+    "shift_sub_scales": lambda raw, inner: np.roll(inner(raw), -1, axis=1),
+}
