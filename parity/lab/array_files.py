@@ -16,16 +16,20 @@ from parity.lab.readers.libraries import READERS, encode_torch_tensor
 from parity.lab.zoo.case import ExpectedTensor
 from parity.lab.zoo.safetensors_builder import build_file
 from parity.tensors.dtypes import DTYPES, NUMPY_DTYPES
+from parity.tensors.folder import walk_files
+from parity.tensors.safetensors import locate_tensors
+from parity.tensors.stored import StoredTensor
 
-#: Files of arrays that `read_arrays` reads.
-SUFFIXES = (".npy", ".npz", ".safetensors", ".pt", ".pth", ".json")
+#: Suffixes of files that torch writes.
+_TORCH = (".pt", ".pth", ".ckpt", ".bin")
 
 
 def read_arrays(path: Path) -> dict[str, ExpectedTensor]:
     """Read the arrays of a file by name; of a `.npy`, the name is the file's.
 
-    A `.pt` is read with ``weights_only``, and the keys of nested dicts are joined by dots. A
-    `.json` is an object of numbers and nested lists of numbers, read as f64, i64 or booleans.
+    Of a folder all files are read, and a subfolder is before the names in it (`inputs/x`). A `.pt`
+    is read with ``weights_only``, and the keys of nested dicts are joined by dots. A `.json` is an
+    object of numbers and nested lists of numbers, read as f64, i64 or booleans.
 
     Raises:
         ConfigError: ``usage``: the file cannot be read, contains no array, or one of a dtype that
@@ -33,21 +37,47 @@ def read_arrays(path: Path) -> dict[str, ExpectedTensor]:
     """
     suffix = path.suffix.lower()
     try:
+        if path.is_dir():
+            return _read_folder(path)
         if suffix in (".npy", ".npz"):
             loaded = np.load(path, allow_pickle=False)
             arrays = {path.stem: loaded} if suffix == ".npy" else dict(loaded)
         elif suffix == ".json":
             arrays = dict(_walk_objects(json.loads(path.read_bytes()), ""))
-        else:
-            library = "safetensors" if suffix == ".safetensors" else "torch"
-            import_library(library)
-            arrays = READERS[library]()(path)()
+        elif suffix == ".safetensors":
+            found = locate_tensors(path).items()
+            return {
+                name: ExpectedTensor(one.dtype.name, one.shape, _read(one)) for name, one in found
+            }
+        elif suffix in _TORCH:
+            import_library("torch")
+            arrays = READERS["torch"]()(path)()
             return {name: ExpectedTensor(*tensor) for name, tensor in arrays.items()}
+        else:
+            _fail(
+                path, f"known are .npy, .npz, .safetensors, .json, {', '.join(_TORCH)}, and folders"
+            )
         return {name: to_tensor(value) for name, value in arrays.items()}
     except ConfigError:
         raise
     except Exception as error:  # noqa: BLE001 - each library has its own for a broken file
         _fail(path, f"{type(error).__name__}: {error}", error)
+
+
+def _read_folder(path: Path) -> dict[str, ExpectedTensor]:
+    found: dict[str, ExpectedTensor] = {}
+    for name, file in walk_files(path):
+        folder = name.removesuffix(file.name)
+        for key, tensor in read_arrays(file).items():
+            if found.setdefault(folder + key, tensor) is not tensor:
+                _fail(path, f"the tensor {folder + key!r} is in two files")
+    return found
+
+
+def _read(tensor: StoredTensor) -> bytes:
+    with tensor.path.open("rb") as file:
+        file.seek(tensor.offset)
+        return file.read(tensor.nbytes)
 
 
 def _walk_objects(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:

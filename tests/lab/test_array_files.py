@@ -12,7 +12,7 @@ import pytest
 
 from parity.errors import ConfigError
 from parity.lab.array_files import read_arrays
-from tests.support.tensors import encode_safetensors
+from tests.support.tensors import encode_safetensors, write_files
 
 ONES = np.ones((2, 3), np.float32)
 
@@ -30,6 +30,9 @@ FILES: dict[str, tuple[Callable[[Path], object], dict[str, tuple[str, tuple[int,
         "out": ("BOOL", (1,))}),
     "x.safetensors": (lambda path: path.write_bytes(encode_safetensors({"w": ("F32", ONES)})),
         {"w": ("F32", (2, 3))}),
+    "folder": (lambda path: write_files(path, {"inputs/a.npy": np.asfortranarray(ONES),
+        "g/h.safetensors": encode_safetensors({"w": ("F32", ONES)})}),
+        {"inputs/a": ("F32", (2, 3)), "g/w": ("F32", (2, 3))}),
     "x.pt": (save_torch, {"model.w": ("F32", (2, 3)), "n": ("I64", (1,))}),
     "x.json": (lambda path: path.write_text(json.dumps({"in": {"a": [[0.5, 1]]}, "ids": [3, 4]})),
         {"in.a": ("F64", (1, 2)), "ids": ("I64", (2,))}),
@@ -56,6 +59,7 @@ def test_arrays_by_name(name: str, tmp_path: Path) -> None:
         ("x.safetensors", b"\xff" * 20),
         ("x.pt", b"no checkpoint"),
         ("x.json", b'{"a": ['),
+        ("x.txt", b"note"),
         ("x.json", b'{"a": "text"}'),
         ("x.json", b'{"a": [[1], [2, 3]]}'),
         ("missing.npy", None),

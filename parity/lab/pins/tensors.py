@@ -22,7 +22,7 @@ _INPUT = re.compile(r"inputs?[./]")
 
 
 def pin(target_dir: Path, *, folder: Path, more: Sequence[Path] = (), name: str = "") -> Path:
-    """Pack a folder with its `parity.json`, or files of arrays (``read_arrays``), each as a case.
+    """Pack a folder with its `parity.json`, or arrays (``read_arrays``), each path as a case.
 
     The bundle's ``name`` is by default the folder's, or the first file's without its suffix.
 
@@ -30,7 +30,7 @@ def pin(target_dir: Path, *, folder: Path, more: Sequence[Path] = (), name: str 
         ConfigError, ReferenceSuspectError: As ``pack_folder``, ``BundleWriter`` and
             ``read_arrays``.
     """
-    if not (more or folder.is_file()):
+    if not more and ((folder / "parity.json").exists() or not folder.exists()):
         return pack_folder(target_dir, folder, name)
     from parity.lab.array_files import read_arrays
     from parity.lab.bundle_writer import BundleWriter
@@ -40,6 +40,11 @@ def pin(target_dir: Path, *, folder: Path, more: Sequence[Path] = (), name: str 
         arrays = read_arrays(path)
         inputs = {_INPUT.sub("", key): one for key, one in arrays.items() if _INPUT.match(key)}
         outputs = {key: one for key, one in arrays.items() if not _INPUT.match(key)}
+        if nested := next((key for key in outputs if "/inputs/" in key), ""):
+            message = (
+                f"{path.as_posix()} has inputs in a subfolder ({nested}); name each case's folder"
+            )
+            raise ConfigError(Problem("usage", message))
         writer.add_case(path.stem, outputs, inputs)
     return writer.write(target_dir)
 
