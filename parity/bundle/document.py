@@ -28,6 +28,9 @@ MAX_YAML = 256 * 1024
 #: Keys and numbers of items that lead to a value, from the top.
 Place = tuple[str | int, ...]
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
+#: A key or item whose number is none of JSON, or has more digits than Python reads.
+_UNREADABLE = re.compile(r'("(?:[^"\\]|\\.)*"\s*:\s*)?-?(NaN|Infinity|[0-9]{4301})')
+_MAX_DEPTH = 64  # of a value whose place is reported
 
 
 @dataclass(frozen=True)
@@ -69,10 +72,11 @@ def read_json(path: Path, code: str) -> Document:
     except json.JSONDecodeError as error:
         place = Location(path, error.lineno, error.colno)
         raise _make_error(path, code, f"{hint}: {error}", place) from None
-    except _DuplicateError as error:
-        raise _make_error(path, code, f"{hint}: {error}", _find_duplicate(path, text)) from None
+    except UnicodeDecodeError as error:
+        place = _locate_index(path, data[: error.start].decode(), error.start)
+        raise _make_error(path, code, f"{hint}: {error}", place) from None
     except (ValueError, RecursionError) as error:
-        raise _make_error(path, code, f"{hint}: {error}") from None
+        raise _make_error(path, code, f"{hint}: {error}", _find_unreadable(path, text)) from None
     return Document(path, value, text)
 
 
@@ -108,26 +112,23 @@ def _make_error(path: Path, code: str, message: str, where: Location | None = No
     return ConfigError(Problem(code, f"{path.name} {message}", where or Location(path)))
 
 
-class _DuplicateError(ValueError):
-    """A key is repeated."""
-
-
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) == len(pairs):
         return entries
     key = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-    raise _DuplicateError(f"the key {format_value(key)} is repeated in one object")
+    raise ValueError(f"the key {format_value(key)} is repeated in one object")
 
 
 def _reject_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not JSON")
 
 
-def _find_duplicate(path: Path, text: str) -> Location:
+def _find_unreadable(path: Path, text: str) -> Location:
+    """Locate the first key that is repeated, is nested very deeply, or has no number of JSON."""
     seen: set[Place] = set()
     for place, index in _iterate_json(text):
-        if place in seen:
+        if place in seen or len(place) > _MAX_DEPTH or _UNREADABLE.match(text, index):
             return _locate_index(path, text, index)
         seen.add(place)
     return Location(path)

@@ -103,9 +103,10 @@ class Item:
             self.add_problem(f"{stated}; it must be a path below {below}")
             return None
         path = folder.joinpath(*PurePosixPath(text).parts)
-        if not is_present(path):
-            self.add_problem(f"{stated}, which the bundle does not have")
-        return path
+        if is_present(path):
+            return path
+        self.add_problem(f"{stated}, which the bundle does not have")
+        return None
 
     def read_layout(self, folder: Path) -> dict[str, tuple[str, ...]]:
         """Return the names of the tensors in each file of a reference, in the file's order."""

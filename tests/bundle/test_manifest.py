@@ -244,9 +244,26 @@ def test_messages_about_files_that_are_not_manifests(
     assert problems(tree, content) == [message]
 
 
-def test_a_number_of_5000_digits_is_no_crash(tree: Path) -> None:
-    (message,) = problems(tree, b'{"schema": ' + b"9" * 5000 + b"}")
-    assert message.startswith(NO_JSON + "Exceeds the limit")
+@pytest.mark.parametrize(
+    ("content", "line", "column"),
+    [
+        (b'{"schema":\n 2, "a": NaN}', 2, 5),
+        (b'{"schema": [1,\n -Infinity]}', 2, 2),
+        (b'{"schema":\n 2, "a": ' + b"9" * 5000 + b"}", 2, 5),
+        (b'{"schema": 1,\n "schema": 1}', 2, 2),
+        (b'{"schema":\n ' + b"[" * 100_000, 2, 66),
+        (b'{"schema":\n "\xff"}', 2, 3),
+        (b'{"schema":\n x}', 2, 2),
+    ],
+)
+def test_place_of_what_is_no_json(content: bytes, line: int, column: int, tree: Path) -> None:
+    (tree / document.NAME).write_bytes(content)
+    with pytest.raises(ReferenceSuspectError) as caught:
+        manifest.load(tree)
+    (problem,) = caught.value.problems
+    assert problem.where is not None
+    assert (problem.where.line, problem.where.column) == (line, column)
+    assert problem.message.startswith(NO_JSON)
 
 
 def test_missing_manifest_is_rejected(tree: Path) -> None:

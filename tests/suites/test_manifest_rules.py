@@ -169,10 +169,12 @@ WRONG_KEYS: dict[str, tuple[str, list[tuple[int, int, str]]]] = {
     "the key of schema 1": ("bounds: {max_abs: 1}", [(5, 5, "case 'c' has no key 'bounds'")]),
     "a reference that is not there": ("reference: ref", [
         (5, 5, "'ref', which the bundle does not have")]),
+    "a reference of a long name": (f"reference: {'x' * 300}\n    json: {{stdout: exact}}", [
+        (5, 5, "which the bundle does not have"), (6, 12, "the reference 'stdout' of case 'c'")]),
+    "a folder of a long name": (f"folder: {'x' * 300}\n    reference: {'x' * 300}", [
+        (5, 5, "folder of case 'c'"), (6, 5, "reference of case 'c'")]),
     "a folder that is not there": ("folder: d", [
-        (5, 5, "folder of case 'c' is 'd', which the bundle does not have"),
-        (3, 3, "case 'c' has no folder of that name"),
-        (3, 3, "the default reference of case 'c' is 'reference'")]),
+        (5, 5, "folder of case 'c' is 'd', which the bundle does not have")]),
     "a reference outside": ('reference: "../c/reference"', [
         (5, 5, "must be a path below the case's folder")]),
     "names for a tensor twice": ('reference: {"reference/ids.npy": [x, x]}', [
