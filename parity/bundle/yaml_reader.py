@@ -141,6 +141,15 @@ class YamlItem:
         self.reject(problem)
         return ""
 
+    def read_checked(
+        self, find_problem: Callable[[str], str], show: Callable[[str], str] = str
+    ) -> str:
+        """Return a string without a problem; ``show`` returns what may be printed of it."""
+        value = self.read_string()
+        if value and (problem := find_problem(value)):
+            self.reject(f"is {show(value)!r:.200}: {problem}")
+        return value
+
     def read_number(self, least: float, most: float) -> float:
         """Return a finite number in ``[least, most]``; ``1e-5`` and ``"1e-5"`` are numbers too."""
         text = str(self.node.value)
@@ -178,15 +187,15 @@ class YamlItem:
             read(replace(self, node=n, what=f"item {i} of {self.what}")) for i, n in children
         )
 
-    def read_values(self) -> dict[str, Any]:
-        """Return the plain values of a mapping with any keys."""
-        return {key: item.read_value() for key, item in self.read_mapping().items()}
+    def read_map(self, read: Reader) -> dict[str, Any]:
+        """Return a mapping with any keys, each value read by ``read``."""
+        return {key: read(item) for key, item in self.read_mapping().items()}
 
     def read_value(self) -> Any:
         """Return the plain value, checked by the same rules at every depth."""
         node = self.node
         if isinstance(node, yaml.MappingNode):
-            return self.read_values()
+            return self.read_map(YamlItem.read_value)
         if isinstance(node, yaml.SequenceNode):
             return list(self.read_list(YamlItem.read_value))
         if node.tag == f"{_TAG}null":

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from parity.bundle.layout import read_json
 from parity.errors import ReferenceSuspectError
 from parity.tensors.dtypes import DTYPES, TORCH_DTYPES, DType
-from parity.tensors.private_map import map_file
+from parity.tensors.stored import map_file
 
 
 @dataclass(frozen=True, kw_only=True)

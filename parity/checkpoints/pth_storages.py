@@ -6,6 +6,7 @@ Only little-endian storages that are not compressed are located.
 
 from __future__ import annotations
 
+import pickle
 import struct
 import zipfile
 from collections import Counter
@@ -42,7 +43,8 @@ _WRAPPERS = ("torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter
 _SUBCLASSES = ("torch._tensor._rebuild_from_type", "torch._tensor._rebuild_from_type_v2")
 PARSE_ERRORS = (
     *(ValueError, LookupError, TypeError, AttributeError, struct.error),
-    *(OverflowError, RecursionError, RuntimeError, EOFError, zipfile.BadZipFile),
+    *(OverflowError, RecursionError, RuntimeError, EOFError),
+    *(zipfile.BadZipFile, pickle.UnpicklingError),
 )
 
 

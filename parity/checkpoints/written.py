@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from parity.checkpoints import gguf_header
-from parity.checkpoints.gguf_types import BY_CODE
-from parity.checkpoints.written_file import WrittenFile, format_error
-from parity.checkpoints.written_pth import read_pth
+from parity.checkpoints.gguf_header import BY_CODE
+from parity.checkpoints.written_pth import WrittenFile, format_error, read_pth
 from parity.tensors import FormatError, npy, safetensors
 from parity.tensors.dtypes import DTYPES
 

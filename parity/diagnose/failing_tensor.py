@@ -18,8 +18,7 @@ from parity.diagnose.error_summary import ErrorSummary, sum_squared_errors
 from parity.tensors.compare import find_violations
 from parity.tensors.dtypes import DType, view_bits
 from parity.tensors.elements import resolve_close
-from parity.tensors.private_map import load_content
-from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor, load_content
 
 MAX_PART = 1 << 18  # Elements that are read at a time
 #: Elements of a dump that are converted at once, and the size up to which float32 has all integers.

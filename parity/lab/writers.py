@@ -15,7 +15,7 @@ import numpy as np
 
 from parity.bundle.tensor_case import FORMATS, TensorCase
 from parity.checkpoints import locate_tensors
-from parity.checkpoints.gguf_types import BY_NAME
+from parity.checkpoints.gguf_header import BY_NAME
 from parity.lab.array_files import to_array
 from parity.lab.zoo import gguf_builder, pth_builder
 from parity.lab.zoo.case import ExpectedTensor

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +144,13 @@ def read_locked(item: YamlItem) -> Locked:
 
 
 def _read_lock(item: YamlItem, keys: Iterable[str], **more: Reader) -> Locked:
-    readers = {**{key: _make_lock_reader(LOCK_KEYS[key]) for key in keys}, **more}
-    values, entries = item.read_record(readers, required=("sha256",))
+    readers: dict[str, Reader] = {
+        key: partial(YamlItem.read_integer, most=form)
+        if isinstance(form := LOCK_KEYS[key], int)
+        else partial(_read_digest, prefix=form[0], digits=form[1])
+        for key in keys
+    }
+    values, entries = item.read_record({**readers, **more}, required=("sha256",))
     places = {key: entry.where for key, entry in entries.items()}
     return Locked(**{"sha256": "", **values}, where=places)
 
@@ -155,12 +161,6 @@ def _read_extra_locks(item: YamlItem) -> dict[str, Locked]:
         lock = _read_lock(entry.rename(f"{name!r:.60} of {item.what}"), EXTRA_LOCK_KEYS)
         locks[name] = replace(lock, where={"sha256": entry.where, **lock.where})
     return locks
-
-
-def _make_lock_reader(form: int | tuple[str, int]) -> Reader:
-    if isinstance(form, int):
-        return lambda item: item.read_integer(form)
-    return lambda item: _read_digest(item, *form)
 
 
 def _read_digest(item: YamlItem, prefix: str, digits: int) -> str:

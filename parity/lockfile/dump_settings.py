@@ -95,12 +95,8 @@ def _read_arg(item: YamlItem) -> str:
     return arg
 
 
-def _read_args(item: YamlItem) -> tuple[str, ...]:
-    return item.read_list(_read_arg)
-
-
 def _read_command(item: YamlItem) -> tuple[str, ...]:
-    args = _read_args(item)
+    args = item.read_list(_read_arg)
     if item.node.value == [] or args[:1] == ("",):
         item.reject("must begin with the name of a program")
     return args
@@ -115,13 +111,6 @@ def _read_env(item: YamlItem) -> dict[str, str]:
         own = entry.rename(f"{name:.60} in {item.what}")
         variables[name] = own.read_string(empty=True) if item.newer_keys else _read_arg(own)
     return variables
-
-
-def _read_cwd(item: YamlItem) -> str:
-    value = item.read_string()
-    if re.match(r"[/\\]|[A-Za-z]:", value) or ".." in re.split(r"[/\\]", value):
-        item.reject(f"is {value!r}; it must be a folder inside the repo")
-    return value
 
 
 # A name never looks like an option.
@@ -139,10 +128,13 @@ DUMP_KEYS: dict[str, Reader] = {
         rf"({_NAME}|\{{case\}}|\{{group\}})(\{{case\}}|\{{group\}}|[\w-])*",
         "a cargo example's name, which may contain {case} or {group}",
     ),
-    "args": _read_args,
+    "args": lambda item: item.read_list(_read_arg),
     "features": lambda item: item.read_list(_FEATURE),
     "profile": make_string_reader(_NAME, "a cargo profile's name"),
-    "cwd": _read_cwd,
+    "cwd": make_string_reader(  # neither absolute nor with a part ".."
+        r"(?![/\\]|[A-Za-z]:)((?!\.\.([/\\]|\Z))[^/\\]*([/\\]|\Z))+",
+        "a folder inside the repo",
+    ),
     "env": _read_env,
     "pass-env": lambda item: item.read_list(_VARIABLE),
     "subject": make_string_reader(_NAME, "a crate's name"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from parity.bundle.tolerances import MAX_TOLERANCE, MEASURES, TOLERANCES
 from parity.bundle.yaml_nodes import MAX_TEXT, compose
-from parity.bundle.yaml_reader import Reader, YamlItem, describe
+from parity.bundle.yaml_reader import Reader, YamlItem, describe, make_string_reader
 from parity.errors import ConfigError, Location, Problem
 from parity.lockfile.contents import Bundle, Dump, ExtraFile, Lockfile, read_locked
 from parity.lockfile.dump_settings import read_dumps
@@ -84,14 +84,11 @@ def parse(path: Path, data: bytes) -> Lockfile:
     item = YamlItem(path, root, "the lockfile")
     bundles = _read_root(item)
     if item.problems:
-        raise ConfigError(*sorted(item.problems, key=_find_position))
+        places = [(one.where.line, one.where.column) for one in item.problems if one.where]
+        order = sorted(range(len(places)), key=places.__getitem__)
+        raise ConfigError(*(item.problems[at] for at in order))
     digest = hashlib.sha256(data).hexdigest()
     return Lockfile(path=path, sha256=digest, bundles=bundles)
-
-
-def _find_position(problem: Problem) -> tuple[int, int]:
-    where = problem.where or Location(Path())
-    return where.line or 0, where.column or 0
 
 
 def _read_root(root: YamlItem) -> tuple[Bundle, ...]:
@@ -143,27 +140,27 @@ def _read_bundle(item: YamlItem) -> Bundle:
 
 
 def _read_source(item: YamlItem) -> str:
-    value = item.read_string()
-    if problem := find_source_problem(value):
-        item.reject(f"is {sanitize_secrets(value)!r:.200}: {problem}")
-    return value
+    return item.read_checked(find_source_problem, sanitize_secrets)
 
 
-def _read_manifest(item: YamlItem) -> str:
-    value = item.read_string()
-    outside = not is_local(value) or ".." in value.split("/")
-    problem = "it must be below the lockfile's folder" if outside else find_source_problem(value)
-    if not problem and not value.endswith((".json", ".yaml", ".yml")):
-        problem = "it must end in .yaml, .yml or .json"
-    if value and problem:
-        item.reject(f"is {value!r:.200}: {problem}")
-    return value
+def _find_mirror_problem(value: str) -> str:
+    is_web = not is_local(value) and not value.startswith("hf://")
+    return find_source_problem(value) if is_web else "a mirror is an https:// URL"
+
+
+def _find_manifest_problem(value: str) -> str:
+    if not is_local(value) or ".." in value.split("/"):
+        return "it must be below the lockfile's folder"
+    is_known = value.endswith((".json", ".yaml", ".yml"))
+    return find_source_problem(value) or ("" if is_known else "it must end in .yaml, .yml or .json")
 
 
 def _read_extra_files(item: YamlItem) -> dict[str, ExtraFile]:
     found = {}
     paths: set[str] = set()
-    keys = {"source": _read_source, "path": _read_path}
+    part = r"(?!\.{0,2}(/|\Z))[^/\\:]+"
+    read_path = make_string_reader(f"{part}(/{part})*", "a path below {files_dir}")
+    keys = {"source": _read_source, "path": read_path}
     for name, entry in item.read_mapping().items():
         own = entry.rename(f"{name!r:.60} of {item.what}")
         if not re.fullmatch(ID, name):
@@ -178,14 +175,6 @@ def _read_extra_files(item: YamlItem) -> dict[str, ExtraFile]:
     return found
 
 
-def _read_path(item: YamlItem) -> str:
-    value = item.read_string()
-    parts = value.split("/")
-    if value and (re.search(r"[\\:]", value) or not {"", ".", ".."}.isdisjoint(parts)):
-        item.reject(f"is {value!r:.90}; it must be a path below {{files_dir}}")
-    return value
-
-
 def _read_claims(item: YamlItem) -> tuple[str, ...]:
     if item.newer_keys:  # a dump has had a key of this name since schema 1
         item.reject("needs schema: 2")
@@ -193,15 +182,6 @@ def _read_claims(item: YamlItem) -> tuple[str, ...]:
     if item.node.value == []:
         item.reject("claims nothing; name a case, or remove the key")
     return globs
-
-
-def _read_mirror(item: YamlItem) -> str:
-    value = item.read_string()
-    web = not is_local(value) and not value.startswith("hf://")
-    problem = find_source_problem(value) if web else "a mirror is an https:// URL"
-    if value and problem:
-        item.reject(f"is {sanitize_secrets(value)!r:.200}: {problem}")
-    return value
 
 
 def _read_known_failures(item: YamlItem) -> dict[str, str]:
@@ -240,13 +220,15 @@ def _read_case_bounds(item: YamlItem) -> dict[str, float]:
 BUNDLE_KEYS: dict[str, Reader] = {
     "why": YamlItem.read_string,
     "source": _read_source,
-    "mirrors": lambda item: item.read_list(_read_mirror),
+    "mirrors": lambda item: item.read_list(
+        lambda one: one.read_checked(_find_mirror_problem, sanitize_secrets)
+    ),
     "suite": lambda item: item.read_string("|".join(SUITES), f"one of {', '.join(SUITES)}"),
-    "manifest": _read_manifest,
+    "manifest": lambda item: item.read_checked(_find_manifest_problem),
     "cases": _read_claims,
     "extra-files": _read_extra_files,
     "dump": read_dumps,
-    "options": YamlItem.read_values,
+    "options": lambda item: item.read_map(YamlItem.read_value),
     "bounds": _read_bounds,
     "known-failures": _read_known_failures,
     "locked": read_locked,

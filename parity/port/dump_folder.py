@@ -109,23 +109,19 @@ def _read_state(path: str) -> tuple[object, ...]:
         return (error.errno,)
 
 
-def is_too_deep(folder: Path) -> bool:
-    """Return whether ``folder`` nests folders deeper than ``MAX_DEPTH``."""
-    return bool(_list_deep_folders(folder))
-
-
 def remove_deep_folders(folder: Path) -> bool:
     """Remove what is nested deeper than ``MAX_DEPTH`` folders; return whether there was any.
 
     Code that reads, copies or removes the dump afterwards can walk it by recursion.
     """
-    deep = _list_deep_folders(folder)
+    deep = list_deep_folders(folder)
     for tree in deep:
         _remove_deep_tree(tree)
     return bool(deep)
 
 
-def _list_deep_folders(folder: Path) -> Sequence[Path]:
+def list_deep_folders(folder: Path) -> Sequence[Path]:
+    """Return the folders that are nested deeper than ``MAX_DEPTH``."""
     level = [folder]
     for _ in range(MAX_DEPTH + 1):
         level = [child for parent in level for child in _list_folders(parent)]

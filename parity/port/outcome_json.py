@@ -10,7 +10,7 @@ import json
 import os
 from pathlib import Path
 
-from parity.port.dump_folder import DumpFileError, has_file, is_too_deep, read_file
+from parity.port.dump_folder import DumpFileError, has_file, list_deep_folders, read_file
 from parity.port.output import TOO_DEEP, explain_exit
 from parity.port.process import ProcessResult
 from parity.port.run import DumpResult
@@ -37,7 +37,7 @@ def load_dump(dumps_dir: Path, bundle: str, case: str) -> DumpResult:
     if not folder.is_dir():
         message = f"There is no dump of this case: the folder {name} does not exist."
         return DumpResult.fail(folder, "dump-missing", message)
-    if is_too_deep(folder):
+    if list_deep_folders(folder):
         return DumpResult.fail(folder, "dump-too-deep", TOO_DEEP)
     try:
         result = read_outcome(folder)

@@ -164,12 +164,17 @@ class BackgroundReader:
         """
         waited, received = 0.0, 0
         while True:
-            event, seconds = self._wait(policy, policy.window - waited, deadline)
+            left, start = policy.compute_time_left(deadline), policy.clock()
+            if left <= 0:
+                raise failures.make_deadline_error()
+            event, allowed = None, max(min(left, policy.window - waited), 0.0)
+            with suppress(queue.Empty):
+                event = self._queue.get(timeout=allowed)
             if isinstance(event, BaseException):
                 raise event
             if event is _END:
                 return
-            waited += seconds
+            waited += allowed if event is None else policy.clock() - start
             received += len(event) if isinstance(event, bytes) else 0
             is_progress = event is not None and not isinstance(event, bytes)
             if waited >= policy.window and not is_progress:
@@ -180,16 +185,3 @@ class BackgroundReader:
                 waited, received = 0.0, 0
             if event is not None:
                 yield event
-
-    def _wait(
-        self, policy: RetryPolicy, longest: float, deadline: float | None
-    ) -> tuple[object, float]:
-        """Return the next event, None without one, and the seconds that it took."""
-        left, start = policy.compute_time_left(deadline), policy.clock()
-        if left <= 0:
-            raise failures.make_deadline_error()
-        allowed = max(min(left, longest), 0.0)
-        try:
-            return self._queue.get(timeout=allowed), policy.clock() - start
-        except queue.Empty:
-            return None, allowed

@@ -202,7 +202,7 @@ class _BundleDownload:
             # All bytes are there; only the end of the answer was missing, now or in an earlier run.
             return self.writer.summarize(printable)
         start, size = self.writer.count, self.writer.expected_size
-        with transport.open_url(url, self.options, transport.FileRequest(start)) as answer:
+        with transport.open_url(url, self.options, start=start) as answer:
             is_fitting = not start or answer.is_continuation(start, size)
             if not is_fitting:
                 self.writer.reset()

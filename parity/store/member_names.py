@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from parity.text import UNPRINTABLE, sanitize
 
@@ -101,11 +101,11 @@ def _make_error(reason: str, expected: str, obtained: str) -> ArchiveError:
 
 
 @dataclass(slots=True)
-class _NameNode:
+class _Name:
     spelling: str
     is_folder: bool
     is_listed: bool
-    children: dict[str, _NameNode] = field(default_factory=dict)
+    number: int  # in the order of names, from 1
 
 
 class NameTree:
@@ -116,8 +116,9 @@ class NameTree:
     """
 
     def __init__(self) -> None:
-        self._root = _NameNode("", is_folder=True, is_listed=False)
-        self._folders = 0
+        #: By the number of the folder, 0 for the root, and the folded name.
+        self._names: dict[tuple[int, str], _Name] = {}
+        self._folders, self._has_root = 0, False
 
     def reserve(self, parts: tuple[str, ...], *, is_folder: bool) -> None:
         """Reserve a name.
@@ -125,24 +126,28 @@ class NameTree:
         Raises:
             ArchiveError: ``archive-collision``; ``archive-files`` for too many folders.
         """
-        node = self._root
+        if not parts and self._has_root:
+            raise _make_collision("the root folder is listed twice", "./", "once")
+        self._has_root |= not parts
+        place = 0
         for number, part in enumerate(parts, start=1):
             is_last = number == len(parts)
-            node = self._enter(node, part, is_folder=is_folder or not is_last, is_listed=is_last)
-        if not parts:
-            _list_folder(node, "the root folder is listed twice", "./")
+            place = self._enter(place, part, is_folder=is_folder or not is_last, is_listed=is_last)
 
-    def _enter(self, node: _NameNode, part: str, *, is_folder: bool, is_listed: bool) -> _NameNode:
-        """Return the node of ``part``, created if missing; a listed name is the member itself."""
-        key = _fold_name(part)
-        found = node.children.get(key)
+    def _enter(self, place: int, part: str, *, is_folder: bool, is_listed: bool) -> int:
+        """Return the number of ``part``; a listed name is the member itself."""
+        # Equal for names that macOS or Windows take for one: Unicode's canonical caseless match
+        # (section 3.13, D145); compatibility forms stay apart.
+        folded = unicodedata.normalize("NFD", unicodedata.normalize("NFD", part).casefold())
+        found = self._names.get((place, folded))
         if found is None:
             self._folders += is_folder
             if self._folders > MAX_FOLDERS:
                 expected = f"at most {MAX_FOLDERS:,} folders"
                 raise ArchiveError("archive-files", "too many folders", expected, "more")
-            found = node.children[key] = _NameNode(part, is_folder, is_listed)
-            return found
+            found = _Name(part, is_folder, is_listed, len(self._names) + 1)
+            self._names[place, folded] = found
+            return found.number
         if found.spelling != part:
             spellings = f"{found.spelling} and {part}"
             raise _make_collision("two names are one on macOS or Windows", spellings)
@@ -150,24 +155,10 @@ class NameTree:
             raise _make_collision("a file is used as a folder", part)
         if not is_folder:
             raise _make_collision("the name is repeated", part)
-        if is_listed:
-            _list_folder(found, "the folder is listed twice", part)
-        return found
-
-
-def _list_folder(folder: _NameNode, reason: str, name: str) -> None:
-    if folder.is_listed:
-        raise _make_collision(reason, name, expected="once")
-    folder.is_listed = True
-
-
-def _fold_name(part: str) -> str:
-    """Return a key that is equal for names that macOS or Windows take for one.
-
-    Unicode's canonical caseless match (section 3.13, D145); compatibility forms stay apart.
-    """
-    folded = unicodedata.normalize("NFD", part).casefold()
-    return unicodedata.normalize("NFD", folded)
+        if is_listed and found.is_listed:
+            raise _make_collision("the folder is listed twice", part, "once")
+        found.is_listed |= is_listed
+        return found.number
 
 
 def _make_collision(reason: str, obtained: str, expected: str = "one of the two") -> ArchiveError:

@@ -86,8 +86,7 @@ def _fetch_headers(url: sources.Url, options: FetchOptions) -> dict[str, str]:
     redirects within itself where a repo was renamed. Where no answer states a commit, the
     headers are those of the last answer from the origin of ``url``.
     """
-    request = transport.FileRequest(stop_header="X-Repo-Commit")
-    with transport.open_url(url, options, request) as answer:
+    with transport.open_url(url, options, stop_header="X-Repo-Commit") as answer:
         return {name.lower(): value for name, value in answer.headers.items()}
 
 

@@ -137,15 +137,13 @@ def is_same_origin(one: str, other: str) -> bool:
 
     A credential belongs to an origin.
     """
-    try:
-        return _parse_origin(one) == _parse_origin(other)
-    except ValueError:
-        return False
-
-
-def _parse_origin(address: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(address)
-    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
+    with suppress(ValueError):
+        first, second = (
+            (parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme))
+            for parts in map(urlsplit, (one, other))
+        )
+        return first == second
+    return False
 
 
 def sanitize_source(source: str) -> str:

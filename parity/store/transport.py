@@ -38,37 +38,9 @@ _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", re.IGN
 _REDIRECTED = object()  # an event: progress without a byte of the file
 
 
-@dataclass(frozen=True)
-class FileRequest:
-    """The part of a file to request (RFC 9110, 13 and 14).
-
-    ``start`` counts the bytes that we have. An answer with ``stop_header`` is the last one, even
-    where it is a redirect; so is then a redirect to another origin.
-    """
-
-    start: int = 0
-    stop_header: str = ""
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Headers that request the rest, if we have a beginning.
-
-        Without a validator: the locked hash decides, and a rest that does not fit costs one more
-        download.
-        """
-        return {"Range": f"bytes={self.start}-"} if self.start else {}
-
-    @property
-    def statuses(self) -> frozenset[int]:
-        """Statuses that answer this request; some servers reject any ``Range``."""
-        if self.stop_header:
-            return frozenset({OK, *REDIRECTS})
-        return frozenset({OK, PARTIAL, *RANGE_REJECTED} if self.start else {OK})
-
-
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The last of a chain of answers; its status is one of ``FileRequest.statuses``.
+    """The last of a chain of answers: its status is 200, or answers a range or is a redirect.
 
     ``pieces`` are the body, at most 256 KiB at a time; reading them raises as ``open_url`` does.
     """
@@ -99,18 +71,21 @@ class Answer:
 
 @contextmanager
 def open_url(
-    url: Url, options: FetchOptions, request: FileRequest | None = None
+    url: Url, options: FetchOptions, *, start: int = 0, stop_header: str = ""
 ) -> Iterator[Answer]:
-    """Request ``url``, follow its redirects, and yield the last answer.
+    """Request ``url`` from byte ``start`` on, follow redirects, and yield the last answer.
+
+    An answer with ``stop_header`` is the last one, even where it is a redirect; so is then a
+    redirect to another origin. A rest is requested without a validator: the locked hash decides,
+    and one that does not fit costs one more download. Some servers reject any ``Range``, so the
+    status may be one of ``RANGE_REJECTED``.
 
     Raises:
         TransientError: The connection, a stall, 408, 425, 429, 5xx: may succeed later.
         FetchError: TLS, rejected redirects, all other statuses, the deadline.
     """
-    connections = ConnectionSet()
-    reader = BackgroundReader(
-        _follow_redirects(url, request or FileRequest(), connections), connections.cut
-    )
+    chain = _Chain(url, start, stop_header)
+    reader = BackgroundReader(chain.iterate_events(), chain.connections.cut)
     try:
         events = reader.watch_events(options.retry_policy, options.deadline)
         head = next(event for event in events if isinstance(event, Answer))
@@ -119,90 +94,94 @@ def open_url(
         reader.close()
 
 
-def _follow_redirects(
-    url: Url, request: FileRequest, connections: ConnectionSet
-) -> Generator[object]:
-    """Yield ``_REDIRECTED`` for each redirect, the ``Answer`` without body, then its pieces."""
-    from urllib3.exceptions import HTTPError
+@dataclass
+class _Chain:
+    """A request and its redirects."""
 
-    address = url.address
-    with closing(connections):
-        for redirects in range(MAX_REDIRECTS + 1):
-            with closing(_send_request(url, address, request, connections)) as response:
-                target = _find_redirect(response, address, request)
-                if target is None:
-                    _check_status(response, url, address, request)
-                    yield Answer(
-                        status=response.status, headers=response.headers, redirects=redirects
-                    )
-                    try:
-                        while piece := response.read1(PIECE):
-                            yield piece
-                    except HTTPError as error:
-                        raise failures.make_connection_error(error) from None
-                    return
-            yield _REDIRECTED
-            address = target
-    raise failures.make_redirect_error(url.address, f"more than {MAX_REDIRECTS} in a row")
+    url: Url
+    start: int
+    stop_header: str
+    connections: ConnectionSet = field(default_factory=ConnectionSet)
 
+    def iterate_events(self) -> Generator[object]:
+        """Yield ``_REDIRECTED`` for each redirect, the ``Answer`` without body, then its pieces."""
+        from urllib3.exceptions import HTTPError
 
-def _send_request(
-    url: Url, address: str, request: FileRequest, connections: ConnectionSet
-) -> BaseHTTPResponse:
-    import urllib3
-    from urllib3.exceptions import HTTPError, SSLError
+        address = self.url.address
+        with closing(self.connections):
+            for redirects in range(MAX_REDIRECTS + 1):
+                with closing(self._send(address)) as response:
+                    target = self._find_redirect(response, address)
+                    if target is None:
+                        self._check_status(response, address)
+                        status, headers = response.status, response.headers
+                        yield Answer(status=status, headers=headers, redirects=redirects)
+                        try:
+                            while piece := response.read1(PIECE):
+                                yield piece
+                        except HTTPError as error:
+                            raise failures.make_connection_error(error) from None
+                        return
+                yield _REDIRECTED
+                address = target
+        reason = f"more than {MAX_REDIRECTS} in a row"
+        raise failures.make_redirect_error(self.url.address, reason)
 
-    headers = {"Accept-Encoding": "identity", "User-Agent": USER_AGENT, **request.headers}
-    if url.token and sources.is_same_origin(address, url.address):
-        headers["Authorization"] = f"Bearer {url.token.reveal()}"
-    try:
-        return connections.make_pool(address).request(
-            "GET",
-            address,
-            headers=headers,
-            timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=READ_TIMEOUT),
-            retries=False,
-            redirect=False,
-            preload_content=False,
-            decode_content=False,
+    def _send(self, address: str) -> BaseHTTPResponse:
+        import urllib3
+        from urllib3.exceptions import HTTPError, SSLError
+
+        headers = {"Accept-Encoding": "identity", "User-Agent": USER_AGENT}
+        if self.start:
+            headers["Range"] = f"bytes={self.start}-"
+        if self.url.token and sources.is_same_origin(address, self.url.address):
+            headers["Authorization"] = f"Bearer {self.url.token.reveal()}"
+        try:
+            return self.connections.make_pool(address).request(
+                "GET",
+                address,
+                headers=headers,
+                timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=READ_TIMEOUT),
+                retries=False,
+                redirect=False,
+                preload_content=False,
+                decode_content=False,
+            )
+        except SSLError as error:
+            raise failures.make_tls_error(address, error) from None
+        except (HTTPError, OSError) as error:
+            raise failures.make_connection_error(error) from None
+
+    def _find_redirect(self, response: BaseHTTPResponse, address: str) -> str | None:
+        """Return the target of a redirect, or None where the answer is the last one."""
+        location, stop = response.headers.get("Location"), self.stop_header
+        if response.status not in REDIRECTS or location is None:
+            return None
+        try:
+            target = urljoin(address, location).partition("#")[0]
+        except ValueError:
+            target = ""
+        if stop and (stop in response.headers or not sources.is_same_origin(target, address)):
+            return None
+        printable = sources.sanitize_source(target) or "no address"
+        if reason := find_url_problem(target):
+            raise failures.make_redirect_error(address, f"to {printable}: {reason}")
+        if address.startswith("https:") and not target.startswith("https:"):
+            raise failures.make_redirect_error(address, f"from https down to {printable}")
+        return target
+
+    def _check_status(self, response: BaseHTTPResponse, address: str) -> None:
+        status, more = response.status, REDIRECTS if self.stop_header else frozenset[int]()
+        if self.start and not self.stop_header:
+            more = RANGE_REJECTED | {PARTIAL}
+        if status == OK or status in more:
+            return
+        error_code = response.headers.get("X-Error-Code", "")
+        problem = failures.make_status_problem(
+            status, sources.sanitize_source(address), is_hub=self.url.is_hub, error_code=error_code
         )
-    except SSLError as error:
-        raise failures.make_tls_error(address, error) from None
-    except (HTTPError, OSError) as error:
-        raise failures.make_connection_error(error) from None
-
-
-def _find_redirect(response: BaseHTTPResponse, address: str, request: FileRequest) -> str | None:
-    """Return the target of a redirect, or None where the answer is the last one."""
-    location = response.headers.get("Location")
-    if response.status not in REDIRECTS or location is None:
-        return None
-    try:
-        target = urljoin(address, location).partition("#")[0]
-    except ValueError:
-        target = ""
-    if request.stop_header and (
-        request.stop_header in response.headers or not sources.is_same_origin(target, address)
-    ):
-        return None
-    printable = sources.sanitize_source(target) or "no address"
-    if reason := find_url_problem(target):
-        raise failures.make_redirect_error(address, f"to {printable}: {reason}")
-    if address.startswith("https:") and not target.startswith("https:"):
-        raise failures.make_redirect_error(address, f"from https down to {printable}")
-    return target
-
-
-def _check_status(response: BaseHTTPResponse, url: Url, address: str, request: FileRequest) -> None:
-    status = response.status
-    if status in request.statuses:
-        return
-    error_code = response.headers.get("X-Error-Code", "")
-    problem = failures.make_status_problem(
-        status, sources.sanitize_source(address), is_hub=url.is_hub, error_code=error_code
-    )
-    # A signed address expires; the first one gives a new one.
-    expired = status == FORBIDDEN and address != url.address
-    if expired or status in TRANSIENT:
-        raise TransientError(problem, read_wait(response.headers))
-    raise FetchError(problem)
+        # A signed address expires; the first one gives a new one.
+        expired = status == FORBIDDEN and address != self.url.address
+        if expired or status in TRANSIENT:
+            raise TransientError(problem, read_wait(response.headers))
+        raise FetchError(problem)

@@ -9,7 +9,7 @@ from operator import methodcaller
 from typing import Any, NamedTuple
 
 from parity.checkpoints import StorageLocation
-from parity.checkpoints.gguf_types import BY_NAME
+from parity.checkpoints.gguf_header import BY_NAME
 from parity.results import Finding
 from parity.suites.messages import format_list, format_name, report_error
 from parity.suites.tensor_reference import TensorReference

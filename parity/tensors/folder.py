@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -134,22 +135,16 @@ def _walk(place: Path, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, 
         found = sorted(entries, key=lambda entry: entry.name)
     folders = []
     for entry in found:
-        if entry.is_dir(follow_symlinks=False):
-            folders.append(entry.name)
-        elif _is_file(entry):
-            yield prefix + entry.name, entry.path
+        with suppress(OSError):  # a link to itself
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            elif entry.is_file():
+                yield prefix + entry.name, entry.path
     for name in folders:
         if depth < MAX_DEPTH:
             yield from _walk(place / name, f"{prefix}{name}/", depth + 1)
         else:
             yield f"{prefix}{name}/", str(place / name)
-
-
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_file()
-    except OSError:  # a link to itself
-        return False
 
 
 def _locate_tensors(

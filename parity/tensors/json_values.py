@@ -90,13 +90,12 @@ def load_json(data: bytes | str) -> Any:
     Raises:
         ValueError, RecursionError: It is not JSON, or has a key twice.
     """
-    return json.loads(data, object_pairs_hook=_build_object, parse_float=_read_float)
 
+    def read_float(text: str) -> float:
+        # Two numbers beyond all floats are not equal.
+        return value if math.isfinite(value := float(text)) else math.nan
 
-def _read_float(text: str) -> float:
-    """Read a number; NaN where it is beyond all floats, since two such numbers are not equal."""
-    value = float(text)
-    return value if math.isfinite(value) else math.nan
+    return json.loads(data, object_pairs_hook=_build_object, parse_float=read_float)
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -240,7 +239,11 @@ def _add(
     is_within = error == 0
     if _is_number(expected) and not bounds.get("exact"):
         found.numbers.append(_to_float(expected))
-        allowed = _list_allowed(expected, bounds)
+        size = abs(_to_float(expected))
+        allowed = [bounds["max_abs"]] if "max_abs" in bounds else []
+        allowed += [bounds["relative"] * size] if "relative" in bounds else []
+        if "atol" in bounds or "rtol" in bounds:
+            allowed.append(bounds.get("atol", 0.0) + bounds.get("rtol", 0.0) * size)
         is_within |= math.isfinite(error) and all(error <= one for one in allowed)
         share = max((error / one if one else 0.0 for one in allowed if error), default=0.0)
         found.share = max(found.share or 0.0, share)
@@ -272,12 +275,3 @@ def _to_float(value: float) -> float:
         return float(value)
     except OverflowError:
         return math.inf
-
-
-def _list_allowed(expected: float, bounds: Mapping[str, float]) -> list[float]:
-    size = abs(_to_float(expected))
-    found = [bounds["max_abs"]] if "max_abs" in bounds else []
-    found += [bounds["relative"] * size] if "relative" in bounds else []
-    if "atol" in bounds or "rtol" in bounds:
-        found.append(bounds.get("atol", 0.0) + bounds.get("rtol", 0.0) * size)
-    return found

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -15,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parity.tensors import FormatError
-from parity.tensors.dtypes import NUMPY_DTYPES, DType
-from parity.tensors.private_map import map_file
-from parity.tensors.stored import StoredTensor
+from parity.tensors.dtypes import NUMPY_DTYPES
+from parity.tensors.stored import StoredTensor, map_file
 
 MAX_HEADER = 10_000
 MAX_NDIM = 32
 _LIMIT = 2**63
-_PRINTABLE_BITS = 256
 
 
 def locate_tensor(path: Path, *, reads_columns: bool = False) -> StoredTensor:
@@ -41,23 +37,28 @@ def locate_tensor(path: Path, *, reads_columns: bool = False) -> StoredTensor:
             offset = file.tell()
     except OSError as error:
         raise FormatError("unreadable", f"cannot be read: {error.strerror}") from error
-    dtype = _find_dtype(code)
+    dtype = NUMPY_DTYPES.get(code.str[1:])
+    if dtype is None or code.str.startswith(">"):
+        known = ", ".join(NUMPY_DTYPES)
+        message = f"has the dtype {code.str!r:.80}; known are little-endian {known}"
+        raise FormatError("dtype-unsupported", message)
     is_other = fortran and 0 not in shape and sum(length != 1 for length in shape) > 1
     if is_other and not reads_columns:
         message = "is in column-major (Fortran) order; write it in row-major order"
         raise FormatError("bad-header", message)
-    needed, left = prod(shape) * dtype.storage.itemsize, size - offset
+    storage, left = dtype.storage, size - offset
+    needed = prod(shape) * storage.itemsize
     if needed != left:
         code_word = "truncated" if needed > left else "trailing-bytes"
         message = f"{dtype.name} {list(shape)} needs {needed:,} bytes of data, has {left:,}"
         raise FormatError(code_word, message)
-    found = StoredTensor(path, offset, dtype, shape, path.suffix)
-    return replace(found, fetch=partial(_read_columns, found)) if is_other else found
 
+    def read_columns(start: int, stop: int) -> NDArray[Any]:
+        content = map_file(path)[offset:].view(storage)
+        return content.reshape(shape, order="F").flat[start:stop]
 
-def _read_columns(stored: StoredTensor, start: int, stop: int) -> NDArray[Any]:
-    content = map_file(stored.path)[stored.offset :].view(stored.dtype.storage)
-    return content.reshape(stored.shape, order="F").flat[start:stop]
+    fetch = read_columns if is_other else None
+    return StoredTensor(path, offset, dtype, shape, path.suffix, fetch=fetch)
 
 
 def _read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -70,7 +71,13 @@ def _read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
         message = f"has the format version {version[0]}.{version[1]}; 1.0 and 2.0 are read"
         raise FormatError("bad-header", message)
     shape, fortran, dtype = _call_parser(readers[version], file, max_header_size=MAX_HEADER)
-    _check_shape(shape)
+    whole = all(type(length) is int and length >= 0 for length in shape)
+    # A product that NumPy refuses even where another dimension is 0.
+    if not whole or len(shape) > MAX_NDIM or prod(filter(None, shape)) * 8 >= _LIMIT:
+        # Python prints no integer of more than 4,300 digits.
+        bits = max((length.bit_length() for length in shape if isinstance(length, int)), default=0)
+        text = f"{list(shape)!r:.200}" if bits < 256 else f"of a length of {bits:,} bits"  # noqa: PLR2004 - still readable
+        raise FormatError("bad-header", f"has the impossible shape {text}")
     return shape, fortran, dtype
 
 
@@ -85,24 +92,3 @@ def _call_parser(parser: Callable[..., Any], file: Any, **options: int) -> Any:
     except Exception as error:
         message = f"is not a .npy file: {' '.join(str(error).split()):.300}"
         raise FormatError("bad-header", message) from error
-
-
-def _check_shape(shape: tuple[int, ...]) -> None:
-    whole = all(type(length) is int and length >= 0 for length in shape)
-    # A product that NumPy refuses even where another dimension is 0.
-    if not whole or len(shape) > MAX_NDIM or prod(filter(None, shape)) * 8 >= _LIMIT:
-        # Python prints no integer of more than 4,300 digits.
-        bits = max((length.bit_length() for length in shape if isinstance(length, int)), default=0)
-        text = (
-            f"{list(shape)!r:.200}" if bits < _PRINTABLE_BITS else f"of a length of {bits:,} bits"
-        )
-        raise FormatError("bad-header", f"has the impossible shape {text}")
-
-
-def _find_dtype(dtype: np.dtype[Any]) -> DType:
-    found = NUMPY_DTYPES.get(dtype.str[1:])
-    if found is None or dtype.str.startswith(">"):
-        known = ", ".join(NUMPY_DTYPES)
-        message = f"has the dtype {dtype.str!r:.80}; known are little-endian {known}"
-        raise FormatError("dtype-unsupported", message)
-    return found

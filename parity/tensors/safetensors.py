@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from parity.tensors import FormatError
-from parity.tensors.dtypes import DTYPES, PACKED, DType
+from parity.tensors.dtypes import DTYPES, PACKED
 from parity.tensors.stored import StoredTensor
 
 #: The format's own limit. What we read is bounded by the file's size as well.
@@ -127,11 +127,11 @@ def _reject_float(text: str) -> NoReturn:
 def _parse_entry(path: Path, name: str, entry: Any, start: int) -> StoredTensor:
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
         _fail("bad-header", f"tensor {name!r:.200} needs dtype, shape and data_offsets, no more")
-    dtype = _find_dtype(name, entry["dtype"])
-    shape, offsets = (
-        _read_integers(name, entry, "shape"),
-        _read_integers(name, entry, "data_offsets"),
-    )
+    value = entry["dtype"]
+    dtype = _DTYPES.get(value) if isinstance(value, str) else None
+    if dtype is None:
+        _fail("bad-header", f"tensor {name!r:.200} has the unknown dtype {value!r:.80}")
+    shape, offsets = (_read_integers(name, entry, key) for key in ("shape", "data_offsets"))
     if len(shape) > MAX_NDIM:
         _fail("bad-header", f"tensor {name!r:.200} has {len(shape)} dimensions; at most {MAX_NDIM}")
     if prod(filter(None, shape)) * dtype.width // 8 >= _LIMIT:
@@ -145,13 +145,6 @@ def _parse_entry(path: Path, name: str, entry: Any, start: int) -> StoredTensor:
     if (span := offsets[1] - offsets[0]) != needed:
         _fail("bad-header", f"{what} needs {needed:,} bytes, its data_offsets span {span:,}")
     return StoredTensor(path, start + offsets[0], dtype, shape, path.suffix)
-
-
-def _find_dtype(name: str, value: object) -> DType:
-    dtype = _DTYPES.get(value) if isinstance(value, str) else None
-    if dtype is None:
-        _fail("bad-header", f"tensor {name!r:.200} has the unknown dtype {value!r:.80}")
-    return dtype
 
 
 def _read_integers(name: str, entry: dict[str, Any], key: str) -> tuple[int, ...]:

@@ -1,11 +1,17 @@
 """Locate and read a tensor in a file: its byte offset, type and shape.
 
 Reading is by chunks into the caller's buffer, so that memory does not depend on the
-tensor's size.
+tensor's size. A map of a file that another process cuts short raises SIGBUS where its lost pages
+are read, so small files are read, and large ones are mapped from a private copy without a name.
 """
 
 from __future__ import annotations
 
+import mmap
+import os
+import shutil
+import tempfile
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,6 +25,42 @@ from numpy.typing import NDArray
 
 from parity.tensors import FormatError
 from parity.tensors.dtypes import F32, DType
+
+_MAX_READ = 16 * 2**20  # Files of at most this many bytes are read instead of copied
+#: Files kept for further calls, as one file often has several failing tensors.
+_MAX_KEPT = 4
+_KEPT: OrderedDict[tuple[object, ...], mmap.mmap | bytes] = OrderedDict()
+
+
+def map_file(path: Path) -> NDArray[np.uint8]:
+    """Return a file's bytes as they are now; large files take disk space instead of memory.
+
+    Raises:
+        OSError: The file cannot be read, or its copy not be written.
+    """
+    return np.frombuffer(load_content(path), np.uint8)
+
+
+def load_content(path: Path) -> mmap.mmap | bytes:
+    """Return the buffer of ``map_file``, whose pages can be released."""
+    with path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        key = (str(path), status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        if key in _KEPT:
+            _KEPT.move_to_end(key)
+            return _KEPT[key]
+        if status.st_size <= _MAX_READ:
+            content: mmap.mmap | bytes = file.read(_MAX_READ)
+        else:
+            with tempfile.TemporaryFile(prefix="parity-") as copy:
+                shutil.copyfileobj(file, copy, _MAX_READ)
+                copy.flush()
+                content = mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ)
+    _KEPT[key] = content
+    while len(_KEPT) > _MAX_KEPT:
+        _KEPT.popitem(last=False)
+    return content
+
 
 _MAX_RUN = 2**16  # Elements that are read to take some of them
 

@@ -631,7 +631,7 @@ def test_tiles_cover_each_element_once(shape: tuple[int, ...], most: int) -> Non
 
 
 def test_large_maps_forget_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parity.tensors.private_map._MAX_READ", 1)
+    monkeypatch.setattr("parity.tensors.stored._MAX_READ", 1)
     due, received = numbers(3, 4), numbers(3, 4).T
     sides = bin_file(tmp_path, "w", due), bin_file(tmp_path, "v", received.reshape(3, 4))
     assert diagnose(FailingTensor.of("w", *sides)).code == "transposed"

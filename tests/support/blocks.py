@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parity.checkpoints import blocks
-from parity.checkpoints.gguf_types import BY_NAME
+from parity.checkpoints.gguf_header import BY_NAME
 
 #: Bytes of a block at which its f16 fields begin, of the types that have any.
 SCALE_OFFSETS = {

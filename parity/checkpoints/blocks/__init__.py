@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from parity.checkpoints.blocks import codes, scales
 from parity.checkpoints.blocks.codes import Blocks
 from parity.checkpoints.blocks.scales import Floats
-from parity.checkpoints.gguf_types import BY_NAME
+from parity.checkpoints.gguf_header import BY_NAME
 
 __all__ = ["DECODERS", "Decoder", "Mistake", "decode", "list_mistakes", "pair_mistakes"]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from parity.checkpoints.gguf_types import BY_CODE
+from parity.checkpoints.gguf_header import BY_CODE
 from parity.lab import writers
 from parity.lab.faults.written_flat import Break, Row, append_bytes
 from parity.lab.writers import WrittenContent

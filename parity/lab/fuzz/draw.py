@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
-from parity.checkpoints.gguf_types import BY_CODE
+from parity.checkpoints.gguf_header import BY_CODE
 from parity.lab.fuzz.mutant import Base, Edit, Field, Mutant, View, overlap
 from parity.lab.zoo.pth_builder import push_global, push_int, push_text
 from parity.tensors.dtypes import DTYPES

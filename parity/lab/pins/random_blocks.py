@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from parity.checkpoints.gguf_types import BY_NAME
+from parity.checkpoints.gguf_header import BY_NAME
 from parity.lab.pins.seeded_random import SeededRandom
 
 Blocks = NDArray[np.uint8]  # Blocks as bytes, uint8 ``[n, size]``

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from parity.checkpoints import gguf_types
+from parity.checkpoints import gguf_header
 from parity.lab.libraries import import_library
 from parity.lab.pins import random_blocks
 from parity.lab.zoo.case import make_random
@@ -19,17 +19,17 @@ from parity.lab.zoo.gguf_builder import TensorInfo
 #: Types whose block begins with its f16 scale, and whose other bytes may have any value.
 _SCALE_FIRST = (*("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ4_NL", "IQ4_XS"),)
 #: Every type of blocks, in the order of their codes.
-QUANTS = tuple(name for name, row in gguf_types.BY_NAME.items() if row.elements > 1)
+QUANTS = tuple(name for name, row in gguf_header.BY_NAME.items() if row.elements > 1)
 
 
 def find_block_size(kind: str) -> tuple[int, int]:
     """Find elements and bytes of a block of ``kind``."""
-    return gguf_types.BY_NAME[kind][2:4]
+    return gguf_header.BY_NAME[kind][2:4]
 
 
 def find_type_code(kind: str) -> int:
     """Find the number of a type."""
-    return gguf_types.BY_NAME[kind].code
+    return gguf_header.BY_NAME[kind].code
 
 
 def make_quantised(kind: str, rows: int, blocks_in_row: int = 1) -> TensorInfo:

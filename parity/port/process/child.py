@@ -81,7 +81,7 @@ class Child:
 
     def __init__(self) -> None:
         self.peak_memory = 0
-        self.mark = strays.make_mark()
+        self.mark = os.urandom(16).hex()
         self._process: subprocess.Popen[bytes] | None = None
         self._readers: list[PipeReader] = []
         self._is_stopped = False

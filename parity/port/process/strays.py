@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 MARK = "PARITY_CHILD"  # Variable whose random value says which child a process descends from
@@ -22,11 +22,6 @@ _PR_SET_CHILD_SUBREAPER = 36
 _QUIET_SECONDS = 2.0
 _PAUSE_SECONDS = 0.005
 _PROC = Path("/proc")
-
-
-def make_mark() -> str:
-    """Return a new random value for ``MARK``."""
-    return os.urandom(16).hex()
 
 
 def become_subreaper() -> bool:
@@ -88,22 +83,19 @@ def _has_mark(pid: int, mark: str) -> bool:
     return f"{MARK}={mark}".encode() in env.split(b"\0")
 
 
-def _list_children() -> Iterable[int]:
-    """List the children of all our threads."""
+def _list_children() -> Iterator[int]:
+    """Yield the children of all our threads."""
     tasks = _PROC / "self" / "task"
     try:
         texts = [(tasks / str(task) / "children").read_text() for task in _list_numbers(tasks)]
+        yield from (int(word) for text in texts for word in text.split())
     except OSError:  # a kernel without CONFIG_PROC_CHILDREN, or a thread that has just ended
-        return [pid for pid in _list_numbers(_PROC) if _read_parent(pid) == os.getpid()]
-    return [int(word) for text in texts for word in text.split()]
-
-
-def _read_parent(pid: int) -> int:
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        # "7 (a name) S 1 …": the name may contain anything.
-        stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
-        return int(stat.rpartition(")")[2].split()[1])
-    return 0
+        for pid in _list_numbers(_PROC):
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                # "7 (a name) S 1 …": the name may contain anything.
+                stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
+                if int(stat.rpartition(")")[2].split()[1]) == os.getpid():
+                    yield pid
 
 
 def _list_numbers(folder: Path) -> Iterator[int]:

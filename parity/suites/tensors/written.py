@@ -13,7 +13,7 @@ from parity import checkpoints
 from parity.bundle.tensor_case import FORMATS, TensorCase
 from parity.checkpoints.location import read_stored_types
 from parity.checkpoints.written import read_written
-from parity.checkpoints.written_file import WrittenFile
+from parity.checkpoints.written_pth import WrittenFile
 from parity.results import Finding
 from parity.suites.bundle_files import report_unread_dump_files
 from parity.suites.messages import format_list, format_name, report_error

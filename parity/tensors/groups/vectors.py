@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parity.tensors.groups.base import (
     Condition,
     Group,
     Measure,
     Outcome,
-    Pair,
     Setting,
     iterate_rows,
     locate_row,
@@ -29,8 +27,11 @@ def compute_relative_norm(group: Group, settings: Mapping[str, Any]) -> Outcome:
     """Divide the norm of the difference by the expected norm, in float64."""
     (pair,) = group[""]
     gaps = sizes = 0.0
+    wide = np.complex128 if pair.expected.dtype.kind == "complex" else np.float64
     with np.errstate(all="ignore"):
-        for expected, obtained in _iterate_flat(pair):
+        for chunk in read_chunks(*pair, range(pair.expected.count)):
+            expected = pair.expected.dtype.decode(chunk.expected).astype(wide)
+            obtained = pair.obtained.dtype.decode(chunk.obtained).astype(wide)
             gaps += float(np.square(np.abs(obtained - expected)).sum())
             sizes += float(np.square(np.abs(expected)).sum())
     value = math.sqrt(gaps / sizes) if sizes else (0.0 if gaps == 0 else math.inf)
@@ -81,13 +82,6 @@ def compute_moments(group: Group, settings: Mapping[str, Any]) -> Outcome:
             if settings[name] is not None
         )
     )
-
-
-def _iterate_flat(pair: Pair) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    wide = np.complex128 if pair.expected.dtype.kind == "complex" else np.float64
-    for chunk in read_chunks(*pair, range(pair.expected.count)):
-        right = pair.expected.dtype.decode(chunk.expected).astype(wide)
-        yield right, pair.obtained.dtype.decode(chunk.obtained).astype(wide)
 
 
 RELATIVE_NORM = Measure(

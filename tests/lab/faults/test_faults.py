@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from parity.checkpoints import StorageLocation
 from parity.checkpoints.blocks import decode, list_mistakes
-from parity.checkpoints.gguf_types import BY_NAME
+from parity.checkpoints.gguf_header import BY_NAME
 from parity.codes import list_codes
 from parity.lab.faults import InjectionResult, batch_faults, inject, loader_runs, tensor_faults
 from parity.lab.faults.value_faults import VALUE_FAULTS

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import parity
-from parity.tensors import private_map
+from parity.tensors import stored
 
 PACKAGE = Path(parity.__file__).parent
 
@@ -18,10 +18,10 @@ PACKAGE = Path(parity.__file__).parent
 def test_a_file_that_is_cut_short_is_still_whole(
     limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(private_map, "_MAX_READ", limit or 1000)
+    monkeypatch.setattr(stored, "_MAX_READ", limit or 1000)
     path = tmp_path / "w.bin"
     path.write_bytes(bytes(range(256)) * 64)
-    found = private_map.map_file(path)
+    found = stored.map_file(path)
     os.truncate(path, 0)  # a map of the file itself would now end this process with SIGBUS
     assert found.tobytes() == bytes(range(256)) * 64
 
@@ -29,14 +29,14 @@ def test_a_file_that_is_cut_short_is_still_whole(
 def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "w.bin"
     path.write_bytes(b"one")
-    assert private_map.map_file(path).tobytes() == b"one"
+    assert stored.map_file(path).tobytes() == b"one"
     path.write_bytes(b"other")
-    assert private_map.map_file(path).tobytes() == b"other"
+    assert stored.map_file(path).tobytes() == b"other"
 
 
 def test_an_empty_file_has_no_bytes(tmp_path: Path) -> None:
     (tmp_path / "empty").write_bytes(b"")
-    assert private_map.map_file(tmp_path / "empty").size == 0
+    assert stored.map_file(tmp_path / "empty").size == 0
 
 
 def test_no_other_module_maps_a_file() -> None:
@@ -44,7 +44,7 @@ def test_no_other_module_maps_a_file() -> None:
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         # What authors of bundles run reads their own files, in processes of its own.
-        if "lab" in path.parts or path.name == "private_map.py":
+        if "lab" in path.parts or path.name == "stored.py":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             called = node.func if isinstance(node, ast.Call) else None
