@@ -16,13 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parity.tensors.dtypes import DType
-from parity.tensors.paired_reads import CHUNK_BYTES
 
 #: Elements whose differences, on both sides and as float32, fit the processor's second cache.
 BLOCK = 64 * 1024
 _LINE = 64  # Bytes of a line of the cache
-#: Elements whose marks are one word, so that finding the few marked ones costs little.
-_GROUP, _ALL_TRUE, _PLACES = 8, np.uint64(0x0101010101010101), np.arange(8)
 _SAMPLE = 16 * 1024
 #: Elements up to which float64 for all costs no more than float32 and a second look.
 MAX_SMALL = 1024
@@ -52,7 +49,6 @@ class _Buffers(threading.local):
         self.gap, self.allowed = (
             raw[-raw.ctypes.data % _LINE :][: 8 * BLOCK].view("f4").reshape(2, -1)
         )
-        self.clear = np.empty(CHUNK_BYTES // 2, np.bool_)
 
 
 _buffers = _Buffers()
@@ -96,6 +92,7 @@ class Screen:
         if rtol:
             self._limits.append(_Limit("max_share", self._atol, rtol, 1.0))
         self._max_steps = bounds.get("ulp")
+        self._is_single = len(self._limits) == 1 and self._max_steps is None
         self.max_abs = self.max_relative = self.max_share = 0.0
         self.max_ulp = 0
         self.excludes_constants: bool | None = None
@@ -108,72 +105,86 @@ class Screen:
 
         The caller ignores floating-point errors, here and in ``take_doubtful``.
         """
-        size, rest = len(expected), -len(expected) % _GROUP
-        clear = _buffers.clear[: size + rest]
-        clear[size:] = True
         if self.excludes_constants is None:
             first = self._dtype.widen(expected[:MAX_SMALL])
             ends = (np.float64(first.min()), np.float64(first.max()))
             self.excludes_constants = bool(self._are_spread(*ends))
-        is_exact = size <= MAX_SMALL or self._dtype.name == "F64"
-        for at in range(0, size, BLOCK):
-            block = slice(at, min(at + BLOCK, size))
-            check = self._measure if is_exact else self._mark_clear
-            check(expected[block], obtained[block], clear[block])
-        groups = (clear.view("<u8") != _ALL_TRUE).nonzero()[0]
-        if len(groups):
-            places = (groups * _GROUP)[:, None] + _PLACES
-            places = places[~clear[places]]
-            self._kept.append((start + places, expected[places], obtained[places]))
-            self.pending += len(places)
+        is_exact = len(expected) <= MAX_SMALL or self._dtype.name == "F64"
+        check = self._measure if is_exact else self._mark_clear
+        for at in range(0, len(expected), BLOCK):
+            left, right = expected[at : at + BLOCK], obtained[at : at + BLOCK]
+            if self._is_single and not is_exact and self._take_largest(left, right):
+                continue
+            places = (~check(left, right)).nonzero()[0]
+            if len(places):
+                self._kept.append((start + at + places, left[places], right[places]))
+                self.pending += len(places)
 
     def take_doubtful(self) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any]]:
         """Look again at the elements that wait; return those that exact arithmetic must decide."""
         kept = [np.concatenate(part) for part in zip(*self._kept, strict=True)]
         self._kept, self.pending = [], 0
-        clear = np.empty(len(kept[0]), np.bool_)
-        self._measure(kept[1], kept[2], clear)
+        clear = self._measure(kept[1], kept[2])
         places, expected, obtained = (part[~clear] for part in kept)
         return places, expected, obtained
 
-    def _mark_clear(
-        self, expected: NDArray[Any], obtained: NDArray[Any], clear: NDArray[np.bool_]
-    ) -> None:
-        """Mark the elements clearly within all limits, and below the largest errors so far."""
-        left, right = (
-            self._dtype.widen(side).astype("f4", copy=False) for side in (expected, obtained)
-        )
-        gap = np.subtract(left, right, out=_buffers.gap[: len(left)])
-        np.abs(gap, out=gap)
-        for number, limit in enumerate(self._limits):
+    def _take_largest(self, expected: NDArray[Any], obtained: NDArray[Any]) -> bool:
+        """Return whether all elements are clearly within the only limit; measure the largest error.
+
+        Rounding a difference to float32 never makes it smaller than that of a smaller one, so the
+        largest error in float64 is among those that are largest in float32.
+        """
+        left, right, gap = self._compute_gaps(expected, obtained)
+        top = float(gap.max())
+        if not top <= self._limits[0].most * _NEAR_F32:  # NaN is the maximum wherever it is
+            return False
+        if 0 < top >= np.float32(self.max_abs):
+            at = (gap == top).nonzero()[0]
+            error = np.abs(left[at].astype("f8") - right[at]).max()
+            self.max_abs = max(self.max_abs, float(error))
+            self._share_largest()
+        return True
+
+    def _mark_clear(self, expected: NDArray[Any], obtained: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which are clearly within all limits, and below the largest errors so far."""
+        left, _, gap = self._compute_gaps(expected, obtained)
+        clear = np.ones(len(gap), np.bool_)
+        for limit in self._limits:
             if not getattr(self, limit.figure):
                 # A sample shows how large the errors are, so that few others are looked at again.
                 setattr(self, limit.figure, _find_exceeded(limit, left[:_SAMPLE], gap[:_SAMPLE]))
             most = _NEAR_F32 * min(getattr(self, limit.figure), limit.most)
             # NaN is not less than anything.
-            allowed = _compute_allowed(left, most * limit.atol, most * limit.rtol)
-            if number:
-                clear &= gap < allowed
-            else:
-                np.less(gap, allowed, out=clear)
-        self._check_steps(expected, obtained, clear)
+            clear &= gap < _compute_allowed(left, most * limit.atol, most * limit.rtol)
+        return self._check_steps(expected, obtained, clear)
 
-    def _measure(
-        self, expected: NDArray[Any], obtained: NDArray[Any], clear: NDArray[np.bool_]
-    ) -> None:
-        """Measure elements in float64; mark those that are clearly within the limits."""
+    def _measure(self, expected: NDArray[Any], obtained: NDArray[Any]) -> NDArray[np.bool_]:
+        """Measure elements in float64; return which are clearly within the limits."""
         left, right = (self._dtype.widen(side).astype("f8") for side in (expected, obtained))
         shares = self._compute_shares(left, right)
-        clear[:] = True
+        clear = np.ones(len(left), np.bool_)
         for limit, share in zip(self._limits, shares, strict=True):
             clear &= share <= limit.most * _NEAR_F64
         some = shares if clear.all() else [share[clear] for share in shares]
         for limit, share in zip(self._limits, some, strict=True):
             top = float(share.max(initial=0.0))
             setattr(self, limit.figure, max(top, getattr(self, limit.figure)))
+        self._share_largest()
+        return self._check_steps(expected, obtained, clear)
+
+    def _share_largest(self) -> None:
         if self._is_plain:
             self.max_share = self.max_abs / self._atol
-        self._check_steps(expected, obtained, clear)
+
+    def _compute_gaps(
+        self, expected: NDArray[Any], obtained: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return both sides and their distances as float32; the latter are in a buffer."""
+        left, right = (
+            self._dtype.widen(side).astype("f4", copy=False) for side in (expected, obtained)
+        )
+        gap = np.subtract(left, right, out=_buffers.gap[: len(left)])
+        return left, right, np.abs(gap, out=gap)
 
     def _compute_shares(self, left: NDArray[Any], right: NDArray[Any]) -> list[NDArray[Any]]:
         """Compute the figure of each limit by element, in float64."""
@@ -186,13 +197,14 @@ class Screen:
 
     def _check_steps(
         self, expected: NDArray[Any], obtained: NDArray[Any], clear: NDArray[np.bool_]
-    ) -> None:
+    ) -> NDArray[np.bool_]:
         """Measure units in the last place; unmark the elements that exact arithmetic decides."""
         if self._max_steps is not None:
             steps, is_doubtful = _count_steps(expected, obtained, self._max_steps)
             steps[is_doubtful] = 0
             self.max_ulp = max(self.max_ulp, int(steps.max(initial=0)))
             clear &= ~is_doubtful
+        return clear
 
     def _are_spread(self, low: Any, high: Any) -> Any:
         """Return whether two values are farther apart than the tolerances of both allow.

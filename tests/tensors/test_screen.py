@@ -151,10 +151,11 @@ def test_an_odd_element_is_decided_by_exact_arithmetic(place: str, at: str, tmp_
         assert getattr(ours, figure) == getattr(exact, figure)
 
 
-def test_the_largest_error_is_exact_among_equal_ones_in_float32(tmp_path: Path) -> None:
-    expected = np.zeros(40_000, "<f4")
-    obtained = np.full(40_000, 1e-5, "<f4")
-    expected[35_000] = -1e-13  # the same difference in float32
+@pytest.mark.parametrize("place", [35_000, 75_000])  # in the first block, and in a later chunk
+def test_the_largest_error_is_exact_among_equal_ones_in_float32(place: int, tmp_path: Path) -> None:
+    expected = np.zeros(80_000, "<f4")
+    obtained = np.full(80_000, 1e-5, "<f4")
+    expected[place] = -1e-13  # the same difference in float32
     ours, exact = compare_both(tmp_path, expected, obtained, DTYPES["F32"], {"max_abs": 1e-4})
     assert ours.is_screened
     assert ours.max_abs == exact.max_abs > float(np.float32(1e-5))
@@ -267,3 +268,63 @@ def test_the_verdict_at_a_limit_is_that_of_exact_arithmetic(name: str, kind: str
         for figure in figures:
             assert getattr(ours, figure) == getattr(exact, figure), (number, bounds, figure)
     assert 0 < passed < 120 or dtype.kind == "int"
+
+
+STEPS_AT_LIMIT = (*range(-4, 5), 16)
+#: Pairs of values of which each one in turn is in a tensor that is otherwise within its tolerance;
+#: a number alone is so many units in the last place from the limit.
+ODD = (
+    *[(np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan), (np.inf, np.inf), (-np.inf, -np.inf)],
+    *[(np.inf, -np.inf), (np.inf, 1.0), (1.0, -np.inf), (0.0, -0.0), (1e-45, -1e-45)],
+    *[(1e-45, 0.0), (3e38, -3e38), (1e-12, -LIMIT), (-1e-12, LIMIT)],
+    *STEPS_AT_LIMIT,
+)  # fmt: skip
+#: Bytes of two chunks that differ, and elements that are screened at once.
+TWO_CHUNKS, FEW = 16_384, 1536
+LENGTHS = {
+    size: sorted({0, 1, *(edge + by for edge in (FEW, 8192 // size) for by in (-1, 0, 1))})
+    for size in (1, 2, 4, 8)
+}
+
+
+def decide_naively(left: NDArray[Any], right: NDArray[Any], limit: float) -> tuple[bool, float]:
+    """Return whether all numbers are within a limit, and the largest finite error."""
+    left, right = left.astype("f8"), right.astype("f8")
+    error = np.where((left == right) | np.isnan(left) & np.isnan(right), 0.0, np.abs(left - right))
+    return bool((error <= limit).all()), float(error[np.isfinite(error)].max(initial=0.0))
+
+
+@pytest.mark.parametrize("measure", ["max_abs", "atol"])
+@pytest.mark.parametrize("name", ["F64", "F32", "F16", "BF16", "I32", "U8"])
+def test_each_length_and_odd_pair_is_decided_as_one_by_one(
+    name: str, measure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parity.tensors.paired_reads.CHUNK_BYTES", TWO_CHUNKS)
+    monkeypatch.setattr(screen, "BLOCK", FEW)
+    draw, dtype = np.random.default_rng(5), DTYPES[name]
+    limit = LIMIT if dtype.kind == "float" else 3.0
+    odd = ODD if dtype.kind == "float" else STEPS_AT_LIMIT
+    passed = 0
+    for length in LENGTHS[dtype.storage.itemsize]:
+        values = draw.integers(0, 9, length) / 8 if dtype.kind == "float" else np.full(length, 50)
+        for pair in odd if length else odd[:1]:
+            sides = [values.astype("f8"), values + draw.uniform(-0.6, 0.6, length) * limit]
+            at = int(draw.choice([0, length // 2, max(0, length - 1)]))
+            with np.errstate(all="ignore"):
+                if not isinstance(pair, int):
+                    pair_given = pair
+                elif dtype.kind == "float":
+                    kind = "<f8" if name == "F64" else "<f4"
+                    base = np.array(limit, kind).view(kind.replace("f", "i"))
+                    pair_given = 0.0, float((base + pair).view(kind))
+                else:
+                    pair_given = 50.0, 53.0 + pair
+                if length:
+                    sides[0][at], sides[1][at] = pair_given
+                expected, obtained = (convert(side, dtype) for side in sides)
+                decoded = [dtype.decode(side) for side in (expected, obtained)]
+                passes, largest = decide_naively(*decoded, limit)
+            ours, _ = compare_both(tmp_path, expected, obtained, dtype, {measure: limit})
+            assert (ours.passed, ours.max_abs) == (passes, largest), (length, at, pair)
+            passed += passes
+    assert passed
