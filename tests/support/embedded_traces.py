@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from parity.diagnose.stages.trace import Trace
 from parity.lab.faults.stage_faults import recompute
 from parity.results import Finding
@@ -45,26 +43,3 @@ def verify_wrong(
     return verify_values(
         case, folder, {name: one for name, one in values.items() if name not in without}
     )
-
-
-def perturb(values: Any, limit: float, rng: np.random.Generator) -> Any:
-    """Change values at random, by at least 20 times ``limit``: all, some, or their order."""
-    size = limit * 10.0 ** rng.uniform(1.5, 6)
-    wrong = values.astype(np.float64)
-    flat = wrong.reshape(-1)
-    kind = rng.integers(6)
-    if kind == 0:
-        flat += size * rng.standard_normal(flat.size)
-    elif kind == 1:
-        flat[rng.integers(flat.size)] += size
-    elif kind == 2:
-        flat += size * rng.uniform(1, 2)
-    elif kind == 3:
-        flat *= rng.uniform(1.1, 1.9)
-    elif kind == 4:
-        rng.shuffle(flat)
-    else:
-        flat[: max(flat.size // 2, 1)] += size * rng.standard_normal()
-    if np.max(np.abs(wrong - values)) < 20 * limit:  # one element in another order, or a small draw
-        flat[0] += size
-    return wrong.astype(values.dtype)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import copy
 import inspect
 import runpy
+import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,8 +31,10 @@ from parity.lab.pins.trace_stage import (
     check_numbers,
     check_size,
     describe_stage,
+    is_alike,
     jitter,
     measure_drift,
+    prepare_parameters,
     state_tolerance,
     take_samples,
 )
@@ -38,7 +42,6 @@ from parity.lab.pins.trace_training import trace_training
 
 Array = NDArray[Any]
 
-_MASK_KINDS = 2  # Values that an input has which is a mask
 MAX_SIZE = 64 * 2**20  # Bytes of a bundle, unless `--max-size` says more
 
 
@@ -105,6 +108,8 @@ def pin(
         notes[case] = add_forward(
             writer, traced, case, level=level, globs=stages, sample=sample, max_size=max_size
         )
+        if "rejects" in notes[case]:
+            report(f"{case} is traced {notes[case]}")
         if train and (len(models) == 1 or traced.loss is not None):
             limits = {"sample": sample, "max_size": max_size}
             trace_training(writer, traced, train_case, folder=case, steps=train, **limits)
@@ -120,67 +125,46 @@ def load_model(place: str) -> tuple[str, Traced]:
     file, _, name = place.rpartition(":")
     if not file or not Path(file).is_file():
         _fail(f"--model {place}", "it must be FILE.py:function, and the file must exist")
-    function = runpy.run_path(file).get(name)
-    if not callable(function):
-        _fail(f"--model {place}", f"{file} has no function {name!r}")
-    result = function()
-    parts = result if isinstance(result, tuple) else (result,)
-    if len(parts) not in (2, 3, 4) or not hasattr(parts[0], "named_parameters"):
-        form = "(module, inputs) or (module, inputs, loss, optimizer)"
-        _fail(f"--model {place}", f"it must return {form}")
-    return name, Traced(parts[0].eval(), _name_inputs(parts[0], parts[1]), *parts[2:])
+    torch = import_library("torch")
+    sys.path.insert(0, str(Path(file).resolve().parent))  # As Python does for a script
+    try:
+        function = runpy.run_path(file).get(name)
+        if not callable(function):
+            _fail(f"--model {place}", f"{file} has no function {name!r}")
+        result = function()
+        parts = result if isinstance(result, tuple) else (result,)
+        if len(parts) not in (2, 3, 4) or not isinstance(parts[0], torch.nn.Module):
+            form = "(module, inputs) or (module, inputs, loss, optimizer)"
+            _fail(f"--model {place}", f"it must return {form}")
+        traced = Traced(parts[0].eval(), _name_inputs(parts[0], parts[1]), *parts[2:])
+    except ConfigError:
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - it is the user's own code
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [f", line {one.lineno}" for one in frames if one.filename == file]
+        at = lines[-1] if lines else ""
+        _fail(f"--model {place}", f"it raises {type(error).__name__}{at}: {error}")
+    state = traced.model.state_dict()
+    for what, value in (*state.items(), *traced.inputs.items()):
+        if value.dtype == torch.bfloat16:
+            _fail(what, "it is bfloat16, which a trace cannot store; return the model as .float()")
+    if doubled := state.keys() & traced.inputs.keys():
+        _fail(f"input {min(doubled)} of the model", "a parameter or a buffer has the same name")
+    return name, traced
 
 
 def _name_inputs(model: Any, given: Any) -> dict[str, Any]:
     inputs: dict[str, Any] = given if isinstance(given, dict) else {}
     if not isinstance(given, dict):
         values = given if isinstance(given, (list, tuple)) else [given]
-        names = list(inspect.signature(model.forward).parameters)
+        parameters = inspect.signature(model.forward).parameters.values()
+        names = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+        if len(values) > len(names):
+            _fail("inputs of the model", f"{len(values)} are given, and forward has {len(names)}")
         inputs = dict(zip(names, values, strict=False))
     if not inputs or not all(hasattr(value, "detach") for value in inputs.values()):
         _fail("inputs of the model", "they must be tensors")
     return inputs
-
-
-def prepare_parameters(traced: Traced, seed: int, *, keep: bool) -> None:
-    """Draw parameters and float inputs from PCG64, in the order of their names.
-
-    Weights are normal with a deviation of 1/sqrt(fan-in), vectors named `weight` near 1, running
-    variances positive. Integers stay as they are, and so do buffers that are tables or masks, and
-    inputs of two values, which are masks.
-    """
-    torch = import_library("torch")
-    rng = np.random.Generator(np.random.PCG64(seed))
-    state = {} if keep else traced.model.state_dict()
-    fixed = {
-        *(name for name, value in traced.model.named_buffers() if _is_table(name, value)),
-        *(name for name, value in traced.inputs.items() if _is_mask(value)),
-    }
-    with torch.no_grad():
-        for name, value in [*sorted(state.items()), *sorted(traced.inputs.items())]:
-            if value.is_floating_point() and name not in fixed:
-                value.copy_(torch.from_numpy(_draw(rng, name, tuple(value.shape))))
-
-
-def _is_table(name: str, value: Any) -> bool:
-    """Return whether a buffer is a table or a mask, not a statistic or of one value."""
-    return "running_" not in name and value.unique().numel() > 1
-
-
-def _is_mask(value: Any) -> bool:
-    """Return whether an input has two values in more elements than that."""
-    kinds = int(value.unique().numel())
-    return kinds == _MASK_KINDS and value.numel() > kinds + 1
-
-
-def _draw(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> Array:
-    if name.endswith("running_var"):
-        return rng.uniform(0.5, 1.5, shape)
-    values = rng.standard_normal(shape)
-    if len(shape) == 1 and name.endswith("weight"):
-        return 1 + values / 4
-    fan = int(np.prod(shape[1:])) if len(shape) > 1 else 1
-    return values / np.sqrt(fan) if "." in name or name == "weight" else values
 
 
 def add_forward(
@@ -230,10 +214,12 @@ def _trace(
     reason = ""
     if level == "op":
         try:
-            stages, outputs = trace_calls(traced.model, traced.inputs)
+            stages, outputs, more = trace_calls(traced.model, traced.inputs)
             if stages and outputs:
-                return stages, outputs, {}, "by torch.export"
+                return stages, outputs, more, "by torch.export"
             reason = "it found no call, or no tensor as output"
+        except ConfigError:
+            raise
         except Exception as error:  # noqa: BLE001 - export raises errors of many types
             reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
     try:
@@ -244,13 +230,19 @@ def _trace(
         )
         raise ConfigError(Problem("trace", message)) from error
     if not trace.stages or not trace.outputs:
-        message = "the model cannot be traced: it calls no module, or returns no tensor"
-        raise ConfigError(Problem("trace", message))
+        message = "it calls no module, or returns no tensor that it computes"
+        message = f"the model cannot be traced: {reason or 'not asked'}; hooks: {message}"
+        raise ConfigError(Problem("trace", message.replace("traced: ", "traced: torch.export: ")))
     note = (
         f"by forward hooks, since torch.export rejects the model: {reason}"
         if reason
         else "by hooks"
     )
+    again = ModuleTrace(traced.model, traced.inputs).stages
+    for one, other in zip(trace.stages, again, strict=False):
+        if not is_alike(one.value, other.value):
+            message = f"{one.name} has other values in a second run: it, or one before, is random"
+            raise ConfigError(Problem("trace", message))
     double = ModuleTrace(copy.deepcopy(traced.model).double(), widen(dict(traced.inputs)))
     moved = ModuleTrace(*jitter(traced.model, traced.inputs))
     others = [{one.name: one.value for one in each.stages} for each in (double, moved)]

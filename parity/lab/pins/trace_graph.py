@@ -9,18 +9,22 @@ from __future__ import annotations
 import operator
 import warnings
 from dataclasses import replace
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from parity.diagnose.stages.base import NAMES
+from parity.errors import ConfigError, Problem
 from parity.lab.libraries import import_library
 from parity.lab.pins.trace_stage import (
     TracedStage,
+    count_name,
+    is_alike,
     jitter,
     list_feeds,
     measure_drift,
     read_settings,
+    rename_feeds,
 )
 
 if TYPE_CHECKING:
@@ -38,8 +42,12 @@ MOVING = frozenset(NAMES["moving"])
 _WHOLE = ("RotaryEmbedding",)
 
 
-def trace_calls(module: Any, inputs: Mapping[str, Any]) -> tuple[list[TracedStage], list[str]]:
+def trace_calls(
+    module: Any, inputs: Mapping[str, Any]
+) -> tuple[list[TracedStage], list[str], dict[str, Array]]:
     """Trace every call; returns the stages in the order of execution, and the outputs' names.
+
+    The third result has the tensors that feed stages and are neither inputs nor in the state dict.
 
     Args:
         module: A ``torch.nn.Module`` in evaluation mode.
@@ -52,12 +60,21 @@ def trace_calls(module: Any, inputs: Mapping[str, Any]) -> tuple[list[TracedStag
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of its own GRU, and an error would stop it
         program = torch.export.export(module, (), dict(inputs))
-    names = _name_placeholders(program)
+        changed = (_find_changed(node) for node in program.graph.nodes)
+        if any(one is not None and _is_moving(str(one.target)) for one in changed):
+            # What is changed through a view is no stage; without calls in place it is.
+            program = program.run_decompositions({})
+    for node in program.graph.nodes:
+        if any(not isinstance(size, int) for size in getattr(node.meta.get("val"), "shape", ())):
+            raise ValueError(f"the shape of {node.name} depends on data")
+    given = program.graph_signature.input_specs
+    names = {spec.arg.name: spec.target or spec.arg.name for spec in given}
     local: dict[str, Any] = {}
-    single = _run(program, module, inputs, torch.float32, local)
+    single = _run(program, module, inputs, alone=local)
     double = _run(program, module, inputs, torch.float64)
-    moved = _run(program, *jitter(module, inputs), torch.float32)
-    counts: dict[str, int] = {}
+    moved = _run(program, *jitter(module, inputs))
+    # A stage may not have the name of an input or a parameter.
+    counts = dict.fromkeys(names.values(), 1)
     stages: list[TracedStage] = []
     calls: list[str] = []
     for node in program.graph.nodes:
@@ -68,15 +85,25 @@ def trace_calls(module: Any, inputs: Mapping[str, Any]) -> tuple[list[TracedStag
             continue
         names[node.name] = _name_stage(node, counts)
         stage = _make_stage(node, names)
+        if (same := _find_changed(node)) is not None:
+            names[same.name] = names[node.name]
         value, alone, *others = (
             _choose_output(each[node.name]) for each in (single, local, double, moved)
         )
         rounding, drift = measure_drift(value, alone)[0], measure_drift(value, *others)
+        tags = map(str, getattr(node.target, "tags", ()))
+        if "Tag.nondeterministic_seeded" in tags and not is_alike(value, alone):
+            message = f"{names[node.name]} ({stage.kind}) is random: no port can give its values"
+            raise ConfigError(Problem("trace", message))
         stages.append(replace(stage, value=value, rounding=rounding, drift=drift))
         calls.append(_find_whole(node))
-    specs = program.graph_signature.output_specs
-    outputs = [names[spec.arg.name] for spec in specs if spec.arg.name in names]
-    return _drop_unused(_merge_calls(stages, calls, module, outputs), outputs), outputs
+    made, specs = {stage.name for stage in stages}, program.graph_signature.output_specs
+    ends = [names.get(spec.arg.name) for spec in specs if spec.kind.name == "USER_OUTPUT"]
+    outputs = [name for name in dict.fromkeys(ends) if name in made]
+    tables = {**dict(module.named_buffers()), **program.constants}
+    fed = {spec.target for spec in given} - {*module.state_dict()}
+    more = {name: value.numpy() for name, value in tables.items() if name in fed}
+    return _drop_unused(_merge_calls(stages, calls, module, outputs), outputs), outputs, more
 
 
 def _find_whole(node: Any) -> str:
@@ -93,7 +120,7 @@ def _merge_calls(
     result: list[TracedStage] = []
     renamed: dict[str, str] = {}
     for call, pairs in groupby(zip(calls, stages, strict=True), itemgetter(0)):
-        group = [_rename_feeds(stage, renamed) for _, stage in pairs]
+        group = [rename_feeds(stage, renamed) for _, stage in pairs]
         inner, last = {stage.name for stage in group}, group[-1]
         outer = list(dict.fromkeys(feed for stage in group for feed in list_feeds(stage)))
         given = [feed for feed in outer if feed not in inner]
@@ -117,23 +144,6 @@ def _merge_calls(
     return result
 
 
-def _rename_feeds(stage: TracedStage, names: Mapping[str, str]) -> TracedStage:
-    feeds = {
-        key: names.get(feed, feed)
-        if isinstance(feed, str)
-        else [names.get(one, one) for one in feed]
-        for key, feed in stage.feeds.items()
-    }
-    return replace(stage, feeds=feeds)
-
-
-def _name_placeholders(program: Any) -> dict[str, str]:
-    """Return the names of parameters, buffers and inputs, by their nodes' names."""
-    return {
-        spec.arg.name: spec.target or spec.arg.name for spec in program.graph_signature.input_specs
-    }
-
-
 def _find_broadcast(node: Any) -> Any:
     """Return what a part of ``broadcast_tensors``, with which losses begin, is unless it grew."""
     if node.target is not operator.getitem or "broadcast_tensors" not in str(node.args[0].target):
@@ -146,9 +156,7 @@ def _name_stage(node: Any, counts: dict[str, int]) -> str:
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     path = stack[-1][0] if stack else ""
     call = _name_call(node).split(".")[-2] if "." in _name_call(node) else _name_call(node)
-    name = f"{path}/{call}" if path else call
-    counts[name] = counts.get(name, 0) + 1
-    return name if counts[name] == 1 else f"{name}#{counts[name]}"
+    return count_name(f"{path}/{call}" if path else call, counts)
 
 
 def _name_call(node: Any) -> str:
@@ -176,8 +184,24 @@ def _make_stage(node: Any, names: Mapping[str, str]) -> TracedStage:
 def _list_arguments(node: Any) -> list[tuple[str, Any]]:
     if node.target is operator.getitem:
         return [("input", node.args[0]), ("index", node.args[1])]
-    schema = [argument.name for argument in node.target._schema.arguments]  # noqa: SLF001 - torch's only way
+    schema = [argument.name for argument in _get_schema(node).arguments]
     return [*zip(schema, node.args, strict=False), *node.kwargs.items()]
+
+
+def _get_schema(node: Any) -> Any:
+    """Return the schema of a call, None for other nodes."""
+    return getattr(node.target, "_schema", None)
+
+
+def _find_changed(node: Any) -> Any:
+    """Return the node whose tensor a call changes in place, else None."""
+    is_changing = getattr(_get_schema(node), "is_mutable", False)
+    return node.args[0] if is_changing and "detach_" not in str(node.target) else None
+
+
+def _is_moving(kind: str) -> bool:
+    parts = kind.split(".")
+    return parts[min(1, len(parts) - 1)].removesuffix("_") in MOVING
 
 
 def _is_fed(value: Any) -> bool:
@@ -203,23 +227,24 @@ def _run(
     program: Any,
     module: Any,
     inputs: Mapping[str, Any],
-    dtype: Any,
+    dtype: Any = None,
     alone: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return every node's value with all floats in ``dtype``.
+    """Return every node's value, with all floats in ``dtype``, if any.
 
-    ``alone`` gets each call's value in float64, from the inputs that it has in ``dtype``.
+    ``alone`` gets each call's value in float64, from the inputs that it has otherwise.
     """
     torch = import_library("torch")
     tree = torch.utils._pytree  # noqa: SLF001 - torch has no public name for it
     values: dict[str, Any] = {}
     runs = [(dtype, values)] if alone is None else [(torch.float64, alone), (dtype, values)]
 
-    def convert(kind: Any) -> Callable[[Any], Any]:
+    def convert(kind: Any, *, copied: bool = True) -> Callable[[Any], Any]:
         def change(one: Any) -> Any:
-            if isinstance(one, torch.Tensor) and one.is_floating_point():
-                return one.to(kind)
-            return kind if one is torch.float32 else one
+            if isinstance(one, torch.Tensor):
+                is_other = kind is not None and one.is_floating_point()
+                return one.to(kind if is_other else one.dtype, copy=copied)
+            return kind if kind is not None and one is torch.float32 else one
 
         return change
 
@@ -229,12 +254,15 @@ def _run(
             if node.op != "call_function":
                 return super().run_node(node)
             for kind, found in runs:
-                args, kwargs = tree.tree_map(convert(kind), (args, kwargs))
-                result = node.target(*args, **kwargs)
+                # Only the run itself may change a tensor in place.
+                change = convert(kind, copied=found is alone)
+                given, named = tree.tree_map(change, (args, kwargs))
+                result = node.target(*given, **named)
                 found[node.name] = _make_arrays(result)
             return result
 
-    state = {**dict(module.named_parameters()), **dict(module.named_buffers()), **program.constants}
+    own = (module.named_parameters(remove_duplicate=False), module.named_buffers())
+    state = {**dict(chain.from_iterable(own)), **program.constants}
     given = [
         state[spec.target] if spec.target else inputs[spec.arg.name]
         for spec in program.graph_signature.input_specs
@@ -261,8 +289,7 @@ def _drop_unused(stages: Sequence[TracedStage], outputs: Sequence[str]) -> list[
     """Drop calls that nothing uses, and values that are only moved elements of others."""
     used, kept = set(outputs), []
     for stage in reversed(stages):
-        parts = stage.kind.split(".")
-        is_moving = parts[min(1, len(parts) - 1)].removesuffix("_") in MOVING
+        is_moving = _is_moving(stage.kind)
         if is_moving and stage.name not in used:
             continue
         kept.append(

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import copy
 import inspect
+from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from parity.lab.libraries import import_library
 from parity.lab.pins.trace_stage import (
     TracedStage,
+    count_name,
     list_feeds,
     measure_drift,
     read_settings,
@@ -41,11 +43,13 @@ class ModuleTrace:
     """
 
     def __init__(self, model: Any, inputs: Mapping[str, Any]) -> None:
+        model, inputs = copy.deepcopy((model, dict(inputs)))  # A module may change its own
         self.stages: list[TracedStage] = []
         self.inputs: dict[str, Array] = {}
-        self._names = {id(value): name for name, value in inputs.items()}
+        self._names = {_identify(value): name for name, value in inputs.items()}
         self._kept = [*inputs.values()]
-        self._counts: dict[str, int] = {}
+        # A stage may not have the name of an input.
+        self._counts = dict.fromkeys(inputs, 1)
         self._before: dict[str, list[str]] = {}
         handles = [
             module.register_forward_hook(self._record(path), with_kwargs=True)
@@ -58,7 +62,8 @@ class ModuleTrace:
             for handle in handles:
                 handle.remove()
         ends = self._list_ends()
-        self.outputs = [self._name_output(value, ends) for value in _list_tensors(output)]
+        found = dict.fromkeys(self._name_output(value, ends) for value in _list_tensors(output))
+        self.outputs = [name for name in found if name not in {**inputs, **self.inputs}]
 
     def _list_ends(self) -> list[str]:
         """Return the stages that feed no other one yet: all before them lead to one of these."""
@@ -67,20 +72,18 @@ class ModuleTrace:
 
     def _name_output(self, value: Any, ends: list[str]) -> str:
         """Return the name of an output; one that no module made becomes a stage of its own."""
-        if id(value) not in self._names:
-            count = self._counts["output"] = self._counts.get("output", 0) + 1
-            name = "output" if count == 1 else f"output#{count}"
+        if _identify(value) not in self._names:
+            name = count_name("output", self._counts)
             array = value.detach().numpy().copy()
             self.stages.append(
                 TracedStage(name=name, kind="", feeds={"unknown": ends}, value=array)
             )
-            self._names[id(value)] = name
-        return self._names[id(value)]
+            self._names[_identify(value)] = name
+        return self._names[_identify(value)]
 
     def _record(self, path: str) -> Any:
         def hook(module: Any, args: Any, kwargs: Mapping[str, Any], output: Any) -> None:
-            self._counts[path] = self._counts.get(path, 0) + 1
-            name = path if self._counts[path] == 1 else f"{path}#{self._counts[path]}"
+            name = count_name(path, self._counts)
             names = list(inspect.signature(module.forward).parameters)
             given = {**dict(zip(names, args, strict=False)), **kwargs}
             feeds: dict[str, Any] = {
@@ -107,18 +110,23 @@ class ModuleTrace:
                     )[0],
                 )
             )
-            self._names[id(value)] = name
+            self._names[_identify(value)] = name
             self._kept.append(output)  # so that no other tensor gets its id
 
         return hook
 
     def _name(self, name: str, value: Any) -> str:
-        if id(value) not in self._names:
-            self._names[id(value)] = name
+        if _identify(value) not in self._names:
+            self._names[_identify(value)] = name
             self._kept.append(value)
             self.inputs[name] = value.detach().numpy().copy()
             self._before[name] = self._list_ends()
-        return self._names[id(value)]
+        return self._names[_identify(value)]
+
+
+def _identify(value: Any) -> tuple[int, int]:
+    """Return what a tensor is until it is changed in place."""
+    return id(value), value._version  # noqa: SLF001 - torch has no public name for it
 
 
 def _list_modules(model: Any) -> Iterator[tuple[str, Any]]:
@@ -139,8 +147,8 @@ def _list_tensors(value: Any) -> Iterator[Any]:
     elif isinstance(value, (list, tuple)):
         for one in value:
             yield from _list_tensors(one)
-    elif isinstance(value, dict):
-        for one in value.values():
+    elif isinstance(value, dict) or is_dataclass(value):
+        for one in (value if isinstance(value, dict) else vars(value)).values():
             yield from _list_tensors(one)
 
 

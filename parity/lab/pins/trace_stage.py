@@ -1,4 +1,4 @@
-"""One stage of a trace while it is made: its record, its rounding and its tolerance."""
+"""Parts of a trace while it is made: parameters, and a stage's record, rounding and tolerance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import inspect
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ Array = NDArray[Any]
 _ALLOWANCE = 16  # How much of its own rounding, summed over all stages before it, a port may be off
 _LEAST_SHARE = 2.0**-20  # Least tolerance, as a share of a stage's largest value: 8 ULP of float32
 _NOISE = 1e-3  # Largest value of a tensor that may be nothing but rounding
+_MASK_KINDS = 2  # Values that an input has which is a mask
 #: Values of a mask are this many times as large as any other, or as `_LEAST_OTHER`.
 _MASK_GAP, _LEAST_OTHER = 100.0, 10.0
 
@@ -66,11 +67,28 @@ def _spell_infinities(value: Any) -> Any:
     return value if not isinstance(value, float) or math.isfinite(value) else str(value)
 
 
+def count_name(name: str, counts: dict[str, int]) -> str:
+    """Return a name, with its number from the second time on."""
+    counts[name] = counts.get(name, 0) + 1
+    return name if counts[name] == 1 else f"{name}#{counts[name]}"
+
+
 def list_feeds(stage: TracedStage) -> list[str]:
     """Return the names of all that feeds a stage."""
     return [
         one for feed in stage.feeds.values() for one in ([feed] if isinstance(feed, str) else feed)
     ]
+
+
+def rename_feeds(stage: TracedStage, names: Mapping[str, str]) -> TracedStage:
+    """Return a stage with other names of what feeds it."""
+    feeds = {
+        key: names.get(feed, feed)
+        if isinstance(feed, str)
+        else [names.get(one, one) for one in feed]
+        for key, feed in stage.feeds.items()
+    }
+    return replace(stage, feeds=feeds)
 
 
 def jitter(model: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -89,6 +107,47 @@ def jitter(model: Any, inputs: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
                 moved_by = torch.as_tensor(steps) * (value != value.round())
                 value.mul_(1 + moved_by * torch.finfo(value.dtype).eps)
     return moved, given
+
+
+def prepare_parameters(traced: Any, seed: int, *, keep: bool) -> None:
+    """Draw parameters and float inputs from PCG64, in the order of their names.
+
+    Weights are normal with a deviation of 1/sqrt(fan-in), vectors named `weight` near 1, running
+    variances positive. Integers stay as they are, and so do buffers that are tables or masks, and
+    inputs of two values, which are masks.
+    """
+    torch = import_library("torch")
+    rng = np.random.Generator(np.random.PCG64(seed))
+    state = {} if keep else traced.model.state_dict()
+    fixed = {
+        *(name for name, value in traced.model.named_buffers() if _is_table(name, value)),
+        *(name for name, value in traced.inputs.items() if _is_mask(value)),
+    }
+    with torch.no_grad():
+        for name, value in [*sorted(state.items()), *sorted(traced.inputs.items())]:
+            if value.is_floating_point() and name not in fixed:
+                value.copy_(torch.from_numpy(_draw(rng, name, tuple(value.shape))))
+
+
+def _is_table(name: str, value: Any) -> bool:
+    """Return whether a buffer is a table or a mask, not a statistic or of one value."""
+    return "running_" not in name and len(np.unique(value.numpy())) > 1
+
+
+def _is_mask(value: Any) -> bool:
+    """Return whether an input has two values in more elements than that."""
+    kinds = len(np.unique(value.numpy()))
+    return kinds == _MASK_KINDS and value.numel() > kinds + 1
+
+
+def _draw(rng: np.random.Generator, name: str, shape: tuple[int, ...]) -> Array:
+    if name.endswith("running_var"):
+        return rng.uniform(0.5, 1.5, shape)
+    values = rng.standard_normal(shape)
+    if len(shape) == 1 and name.endswith("weight"):
+        return 1 + values / 4
+    fan = int(np.prod(shape[1:])) if len(shape) > 1 else 1
+    return values / np.sqrt(fan) if "." in name or name == "weight" else values
 
 
 def read_settings(module: Any) -> dict[str, Any]:
@@ -143,7 +202,7 @@ def check_numbers(name: str, value: Array, *differences: float, may_be_nan: bool
     """
     reason = ""
     if not np.isfinite(differences).all():
-        reason = "overflows or has NaN in one run of several, by rounding alone"
+        reason = "overflows, has NaN or another shape in one run of several, by rounding alone"
     elif value.dtype.kind == "f" and not may_be_nan and np.isnan(value).any():
         reason = "has NaN, which any mistake gives as well"
     if reason:
@@ -157,7 +216,7 @@ def find_masked(value: Array) -> Array:
     Finite ones, such as -1e4, -1e9 and the least number of a dtype; their rounding is none of the
     other elements.
     """
-    sizes = np.where(np.isfinite(value), np.abs(value, dtype=np.float64), 0.0)
+    sizes = np.where(np.isfinite(value), np.abs(value).astype(np.float64), 0.0)
     if sizes.max(initial=0.0) < _MASK_GAP * _LEAST_OTHER:
         return np.zeros(value.shape, bool)
     steps = np.maximum(np.unique(sizes), _LEAST_OTHER)
@@ -168,21 +227,31 @@ def find_masked(value: Array) -> Array:
 def measure_drift(value: Array | None, *others: Array | None) -> tuple[float, float]:
     """Return the largest difference from other arrays, 0 for integers and booleans.
 
-    It is infinite where only one has NaN. The second number is that of masked elements, as a share
-    of them.
+    It is infinite where only one has NaN, or shapes differ. The second number is that of masked
+    elements, as a share of them.
     """
-    if value is None or value.dtype.kind != "f":
+    if value is not None and any(one is not None and one.shape != value.shape for one in others):
+        return np.inf, 0.0
+    if value is None or value.dtype.kind not in "fc":
         return 0.0, 0.0
     masked, plain, shares = find_masked(value), [0.0], [0.0]
     for other in others:
         if other is not None:
             with np.errstate(invalid="ignore"):
-                difference = np.abs(value.astype(np.float64) - other)
+                difference = np.abs(value.astype(np.result_type(value, np.float64)) - other)
             difference = np.where(np.isnan(value) == np.isnan(other), difference, np.inf)
             plain.append(float(np.nanmax(difference, where=~masked, initial=0.0)))
-            part = difference[masked] / np.abs(value[masked], dtype=np.float64)
+            part = difference[masked] / np.abs(value[masked]).astype(np.float64)
             shares.append(float(np.nanmax(part, initial=0.0)))
     return max(plain), max(shares)
+
+
+def is_alike(one: Array | None, other: Array | None) -> bool:
+    """Return whether two runs gave one tensor, but for rounding."""
+    if one is None or other is None or one.shape != other.shape:
+        return one is other
+    largest = np.abs(one)[np.isfinite(one)].max(initial=0)
+    return np.allclose(one, other, rtol=1e-2, atol=1e-3 * float(largest), equal_nan=True)
 
 
 def state_tolerance(drift: tuple[float, float], *values: Array) -> dict[str, Any]:
@@ -192,11 +261,11 @@ def state_tolerance(drift: tuple[float, float], *values: Array) -> dict[str, Any
     a tolerance under which zeros pass, and the manifest says so. Masked elements have a tolerance
     relative to them, lest theirs hide all others.
     """
-    if values[0].dtype.kind != "f":
+    if values[0].dtype.kind not in "fc":
         return {"exact": True}
     masked = [find_masked(one) for one in values]
     finite = [
-        np.abs(one, where=np.isfinite(one) & ~hidden, out=np.zeros_like(one))
+        np.abs(one, where=np.isfinite(one) & ~hidden, out=np.zeros(one.shape, np.abs(one).dtype))
         for one, hidden in zip(values, masked, strict=True)
     ]
     largest = [float(one.max(initial=0.0)) for one in finite]

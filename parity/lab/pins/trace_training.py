@@ -76,7 +76,11 @@ def _add_training(
     max_size: int,
 ) -> None:
     torch = import_library("torch")
-    single, kind, settings = _train(traced, steps, torch.float32)
+    try:
+        single, kind, settings = _train(traced, steps, torch.float32)
+    except Exception as error:
+        message = f"{case}: a step of training raises {type(error).__name__}: {error}"
+        raise ConfigError(Problem("trace", message)) from error
     double, _, _ = _train(traced, steps, torch.float64)
     moved, given = jitter(traced.model, traced.inputs)
     other, _, _ = _train(replace(traced, model=moved, inputs=given), steps, torch.float32)

@@ -161,6 +161,49 @@ def noise():
 
 def number():
     return 3
+
+def fails():
+    raise RuntimeError("no weights")
+
+def too_many():
+    return torch.nn.Linear(4, 4), (torch.ones(2, 4), torch.ones(2, 4))
+
+def narrow():
+    return torch.nn.Linear(4, 4).bfloat16(), torch.ones(2, 4)
+
+def random():
+    return Bad(lambda x: x + torch.rand(2, 4)), torch.ones(2, 4)
+
+def random_branch():
+    return Bad(lambda x: x + torch.rand(2, 4) if x.sum() > -99 else x), torch.ones(2, 4)
+
+def no_loss():
+    return Bad(torch.tanh), torch.ones(2, 4), lambda out: out, lambda p: torch.optim.SGD(p)
+
+def no_output():
+    return Bad(lambda x: None), torch.ones(2, 4)
+
+def doubled():
+    model = torch.nn.Linear(4, 4)
+    model.input = torch.nn.Parameter(torch.ones(1))
+    return model, torch.ones(2, 4)
+
+class InPlace(torch.nn.Module):
+    # Calls in place, tied parameters, a constant, an input that is an output, a complex one.
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+        self.two.weight = self.one.weight
+
+    def forward(self, x):
+        h = self.one(x)
+        h += torch.tensor([1.0, 2.0, 3.0, 4.0])
+        y = self.two(h)
+        return x, y, torch.fft.fft(y)
+
+def in_place():
+    return InPlace(), torch.ones(2, 4)
 """
 
 
@@ -324,11 +367,27 @@ def test_several_models_and_optimizers_are_one_bundle(model: str, tmp_path: Path
         ("number", {}, "it must return (module, inputs)"),
         ("nothing", {}, "the model cannot be traced"),
         ("nan", {}, "log has NaN, which any mistake gives as well"),
-        ("overflow", {}, "exp overflows or has NaN in one run of several, by rounding alone"),
-        ("fragile", {}, "sqrt overflows or has NaN in one run of several, by rounding alone"),
+        (
+            "overflow",
+            {},
+            "exp overflows, has NaN or another shape in one run of several, by rounding alone",
+        ),
+        (
+            "fragile",
+            {},
+            "sqrt overflows, has NaN or another shape in one run of several, by rounding alone",
+        ),
         ("divergent", {"train": 1}, " has NaN, which any mistake gives as well"),
         ("block", {"max_size": 10}, "with forward, 6 stages, the files of the bundle have"),
         ("block", {"max_size": 4000, "train": 2}, "with train, 2 steps, the files of the bundle"),
+        ("fails", {}, "it raises RuntimeError, line "),
+        ("too_many", {}, "inputs of the model: 2 are given, and forward has 1"),
+        ("narrow", {}, "weight: it is bfloat16, which a trace cannot store"),
+        ("random", {}, "rand (aten.rand.default) is random: no port can give its values"),
+        ("random_branch", {}, "output has other values in a second run"),
+        ("no_loss", {"train": 1}, "train: a step of training raises RuntimeError: grad can be"),
+        ("no_output", {}, "hooks: it calls no module, or returns no tensor that it computes"),
+        ("doubled", {}, "input input of the model: a parameter or a buffer has the same name"),
         ("branch", {"train": 1}, "--train needs a function that returns"),
     ],
 )
@@ -339,6 +398,23 @@ def test_what_cannot_be_traced_is_a_clear_error(
         trace.pin(tmp_path / "out", model=[f"{model}:{function}"], **options)
     assert message in str(caught.value)
     assert not list(tmp_path.glob("out/*"))
+
+
+def test_tensors_that_are_changed_in_place_are_traced(model: str, tmp_path: Path) -> None:
+    tree = unpack(trace.pin(tmp_path / "out", model=[f"{model}:in_place"]), tmp_path / "tree")
+    (case,) = suite.read_cases(tree, {})
+    assert case.detail.outputs == ("two/linear", "fft_fft")
+    values, state = _read(tree), _read(tree, "model")
+    added = values["one/linear"] + np.array([1, 2, 3, 4], np.float32)
+    np.testing.assert_array_equal(values["add_"], added)
+    right = added @ state["one.weight"].T + state["two.bias"]
+    np.testing.assert_allclose(values["two/linear"], right, rtol=1e-4, atol=1e-5)
+    assert _verify(tree, "forward", values, tmp_path / "right") == []
+    wrong = {**values, "two/linear": right - state["two.bias"]}
+    found = _verify(tree, "forward", wrong, tmp_path / "wrong")
+    assert found[0] == ("first-divergence", "bias-missing")
+    wrong = {**values, "fft_fft": values["fft_fft"] * np.complex64(1.001)}
+    assert _verify(tree, "forward", wrong, tmp_path / "complex")[0][0] == "first-divergence"
 
 
 def test_output_before_a_loss_has_the_name_of_its_layer(model: str) -> None:
