@@ -40,7 +40,7 @@ def test_code_is_kebab_case_with_a_meaning_of_one_line(word: str) -> None:
         ("labels-rolled", "parity/suites/item_findings.py"),
         ("signed-zero", "parity/suites/tensor_values.py"),
         ("trailing-bytes", "parity/tensors/bin.py"),
-        ("http-server-error", "parity.store.failures"),
+        ("http-server-error", "parity.store.retries"),
         ("store-failed", "parity.store.disk"),
         ("no-example", "parity.port.cargo.call"),
         ("dump-panic", "parity/port/output.py"),

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from parity.bundle.case_parts import read_samples, read_stages
 from parity.bundle.document import read_manifest_file
 from parity.bundle.layout import Expectation, list_parts
 from parity.bundle.manifest_reader import COMPARISON, Item, is_present
-from parity.bundle.samples import read_samples
-from parity.bundle.stages import read_stages
 from parity.bundle.tensor_case import TensorCase, add_outputs
 from parity.bundle.tensor_rules import EXACT, Rule, Rules
 from parity.bundle.tolerances import MEASURES, format_value

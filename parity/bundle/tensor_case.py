@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from parity.bundle.case_parts import Sample, Stage
 from parity.bundle.document import Place
 from parity.bundle.layout import Expectation
 from parity.bundle.manifest_reader import Item, is_below
-from parity.bundle.samples import Sample
-from parity.bundle.stages import Stage
 from parity.bundle.tensor_rules import EXACT, Check, Rules
 from parity.bundle.tolerances import JSON_TOLERANCES, format_value
 from parity.tensors.json_values import make_pointer

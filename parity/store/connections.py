@@ -12,20 +12,18 @@ import re
 import socket
 import threading
 import urllib.request
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from parity.errors import FetchError, Problem
 from parity.lockfile.source_rules import is_loopback
-from parity.store import failures
+from parity.store import retries
+from parity.store.retries import RetryPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
-
     from urllib3 import PoolManager
-
-    from parity.store.retries import RetryPolicy
 
 #: Host and port, if any; each label of a name has a character.
 _HOST = re.compile(r"([\w-]+(\.[\w-]+)*\.?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", re.ASCII)
@@ -166,7 +164,7 @@ class BackgroundReader:
         while True:
             left, start = policy.compute_time_left(deadline), policy.clock()
             if left <= 0:
-                raise failures.make_deadline_error()
+                raise retries.make_deadline_error()
             event, allowed = None, max(min(left, policy.window - waited), 0.0)
             with suppress(queue.Empty):
                 event = self._queue.get(timeout=allowed)
@@ -179,7 +177,7 @@ class BackgroundReader:
             is_progress = event is not None and not isinstance(event, bytes)
             if waited >= policy.window and not is_progress:
                 if received < policy.min_rate * policy.window:
-                    raise failures.make_stall_error(policy.window, policy.min_rate)
+                    raise retries.make_stall_error(policy.window, policy.min_rate)
                 is_progress = True
             if is_progress:
                 waited, received = 0.0, 0

@@ -15,7 +15,7 @@ from parity.errors import FetchError, IntegrityError, ParityError, Problem, most
 from parity.lockfile import Bundle, Locked
 from parity.lockfile.contents import MAX_BYTES
 from parity.lockfile.source_rules import is_local
-from parity.store import failures, sources, transport
+from parity.store import retries, sources, transport
 from parity.store.disk import write_whole
 from parity.store.integrity import HEAD_BYTES, ReceivedFile, check_received, guess_content
 from parity.store.retries import FetchOptions, Progress, TransientError, retry
@@ -224,8 +224,8 @@ class _BundleDownload:
         guess = guess_content(received.head, received.size, writer.expected_size)
         if received.size and guess and "cut short" not in guess:
             return received
-        obtained = failures.format_cut_short(received.size, missing)
-        raise TransientError(failures.make_network_problem(obtained), last_result=received)
+        obtained = retries.format_cut_short(received.size, missing)
+        raise TransientError(retries.make_network_problem(obtained), last_result=received)
 
 
 def _merge_errors(errors: list[tuple[str, ParityError]]) -> ParityError:

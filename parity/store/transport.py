@@ -7,6 +7,7 @@ cut short; redirects are followed here, since no client rejects all that we do.
 from __future__ import annotations
 
 import re
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -15,16 +16,13 @@ from urllib.parse import urljoin
 import parity
 from parity.errors import FetchError
 from parity.lockfile.source_rules import find_url_problem
-from parity.store import failures, sources
+from parity.store import retries, sources
 from parity.store.connections import PIECE, BackgroundReader, ConnectionSet
 from parity.store.retries import TRANSIENT, FetchOptions, TransientError, read_wait
+from parity.store.sources import Url
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping
-
     from urllib3 import BaseHTTPResponse
-
-    from parity.store.sources import Url
 
 OK, PARTIAL, FORBIDDEN = 200, 206, 403
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -120,12 +118,12 @@ class _Chain:
                             while piece := response.read1(PIECE):
                                 yield piece
                         except HTTPError as error:
-                            raise failures.make_connection_error(error) from None
+                            raise retries.make_connection_error(error) from None
                         return
                 yield _REDIRECTED
                 address = target
         reason = f"more than {MAX_REDIRECTS} in a row"
-        raise failures.make_redirect_error(self.url.address, reason)
+        raise retries.make_redirect_error(self.url.address, reason)
 
     def _send(self, address: str) -> BaseHTTPResponse:
         import urllib3
@@ -148,9 +146,9 @@ class _Chain:
                 decode_content=False,
             )
         except SSLError as error:
-            raise failures.make_tls_error(address, error) from None
+            raise retries.make_tls_error(address, error) from None
         except (HTTPError, OSError) as error:
-            raise failures.make_connection_error(error) from None
+            raise retries.make_connection_error(error) from None
 
     def _find_redirect(self, response: BaseHTTPResponse, address: str) -> str | None:
         """Return the target of a redirect, or None where the answer is the last one."""
@@ -165,9 +163,9 @@ class _Chain:
             return None
         printable = sources.sanitize_source(target) or "no address"
         if reason := find_url_problem(target):
-            raise failures.make_redirect_error(address, f"to {printable}: {reason}")
+            raise retries.make_redirect_error(address, f"to {printable}: {reason}")
         if address.startswith("https:") and not target.startswith("https:"):
-            raise failures.make_redirect_error(address, f"from https down to {printable}")
+            raise retries.make_redirect_error(address, f"from https down to {printable}")
         return target
 
     def _check_status(self, response: BaseHTTPResponse, address: str) -> None:
@@ -177,7 +175,7 @@ class _Chain:
         if status == OK or status in more:
             return
         error_code = response.headers.get("X-Error-Code", "")
-        problem = failures.make_status_problem(
+        problem = retries.make_status_problem(
             status, sources.sanitize_source(address), is_hub=self.url.is_hub, error_code=error_code
         )
         # A signed address expires; the first one gives a new one.

@@ -6,13 +6,10 @@ import errno
 import hashlib
 import os
 import stat
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from io import FileIO
-    from pathlib import Path
+from io import FileIO
+from pathlib import Path
 
 CHUNK = 1 << 20  # bytes; hashlib releases the GIL, and is at full speed from 64 KiB on
 THREADS = 2

@@ -16,7 +16,7 @@ import parity
 from parity.errors import ConfigError, FetchError, IntegrityError, Location, ParityError, Problem
 from parity.lockfile import Bundle, Dump, Locked
 from parity.lockfile.source_rules import HUB_FORM
-from parity.store import connections, failures, retries, transport
+from parity.store import connections, retries, transport
 from parity.store.download import download
 from parity.store.integrity import ReceivedFile, check_received, guess_content
 from parity.store.retries import FetchOptions, RetryPolicy, TransientError, read_wait, retry
@@ -636,7 +636,7 @@ def test_the_hub_hints_at_the_token(
     ],
 )
 def test_messages_about_statuses(code: int, word: str) -> None:
-    problem = failures.make_status_problem(code, "https://x.org/b")
+    problem = retries.make_status_problem(code, "https://x.org/b")
 
     assert problem.code == word
     assert problem.details[:2] == (f"obtained  HTTP status {code}", "from      https://x.org/b")

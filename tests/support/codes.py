@@ -22,7 +22,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], Iterable[str]]] = {
     "parity.verify.outcomes": lambda names: names["MEANINGS"].keys() - {"right"},
     "parity.store.disk": lambda names: names["_HINTS"],
     "parity.store.integrity": lambda names: names["_CODES"].values(),
-    "parity.store.failures": lambda names: [row[0] for row in names["_MEANINGS"].values()],
+    "parity.store.retries": lambda names: [row[0] for row in names["_MEANINGS"].values()],
     "parity.suites.pipeline.relations": lambda names: [
         row[0] for row in names["SAME_ORDER"].values()
     ],

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from parity.bundle.stages import Stage
+from parity.bundle.case_parts import Stage
 from parity.diagnose.stages.base import Array
 from parity.diagnose.stages.find import Stage as StageData
 from parity.diagnose.stages.find import (

@@ -14,8 +14,7 @@ import numpy as np
 from parity.diagnose.stages.operators import ERRORS, compute, find_operator
 
 if TYPE_CHECKING:
-    from parity.bundle.samples import Sample
-    from parity.bundle.stages import Stage
+    from parity.bundle.case_parts import Sample, Stage
     from parity.diagnose.stages.trace import Trace
 
 Reader = Callable[[str], Any]  # Returns the array of a name, None where there is none

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from parity.bundle import manifest
-from parity.bundle.stages import Stage
+from parity.bundle.case_parts import Stage
 from parity.bundle.tensor_case import TensorCase
 from parity.bundle.tensor_rules import resolve_rules
 from parity.diagnose.stages.find import list_ways, measure_distance, read_ways

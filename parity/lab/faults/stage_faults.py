@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from parity.bundle.stages import Stage
+from parity.bundle.case_parts import Stage
 from parity.bundle.tensor_case import TensorCase
 from parity.bundle.tensor_rules import Rule
 from parity.diagnose.float_transforms import encode_bf16, round_through

@@ -18,7 +18,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from parity.bundle.samples import MAX_SAMPLE
+from parity.bundle.case_parts import MAX_SAMPLE
 from parity.errors import ConfigError, Problem
 from parity.known_failures import match_glob
 from parity.lab.bundle_writer import BundleWriter

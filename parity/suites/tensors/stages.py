@@ -21,7 +21,7 @@ from parity.text import format_count
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from parity.bundle.stages import Stage
+    from parity.bundle.case_parts import Stage
     from parity.bundle.tensor_case import TensorCase
     from parity.diagnose.stages.find import StageCause
     from parity.suites.base import DumpComparison
