@@ -196,7 +196,7 @@ def read_manifest_file(tree: Path, beside: Path | None) -> Document:
     try:
         return read_json(path, "reference-malformed")
     except FileNotFoundError:
-        nesting = describe_nesting(tree) if any(tree.glob(f"*/{NAME}")) else ""
+        nesting = describe_nesting(tree)
         hint = nesting or (
             "; a bundle of the suite tensors has one at its root; is `suite` the right one?"
         )

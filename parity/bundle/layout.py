@@ -32,13 +32,16 @@ def make_suspect_error(path: Path, message: str) -> ReferenceSuspectError:
 
 
 def describe_nesting(tree: Path) -> str:
-    """Say that a bundle's content is one folder too deep; ``""`` where it is not."""
-    entries = list(tree.iterdir()) if tree.is_dir() else []
-    if len(entries) != 1 or not entries[0].is_dir():
+    """Say that a bundle's content is folders too deep; ``""`` where it is not."""
+    places = {path.parent for path in tree.rglob("parity.json")}
+    places |= {path.parent.parent for path in tree.rglob("meta.json")}
+    below = [place.relative_to(tree) for place in places if tree in place.parents]
+    if len(places) != 1 or not below:
         return ""
-    name = entries[0].name
+    name, depth = below[0].as_posix(), len(below[0].parts)
     return (
-        f"; the archive contains only the folder {name!a}, so that all is one folder too deep: "
+        f"; all cases are in the folder {name!a} of the archive, "
+        f"{'one folder' if depth == 1 else f'{depth} folders'} too deep: "
         f"pack its content (tar -C {name!a} -cf bundle.tar .)"
     )
 

@@ -104,8 +104,9 @@ def locate_tensors(path: Path) -> dict[str, StorageLocation]:
 
 
 def _list_names(keys: tuple[str, ...]) -> list[str]:
-    """List the names of nested keys: joined by dots, then without the outermost ones."""
-    return list(dict.fromkeys(".".join(keys[start:]) for start in range(len(keys))))
+    """List the names of nested keys: joined by dots, then without their first parts."""
+    parts = ".".join(keys).split(".")
+    return [".".join(parts[start:]) for start in range(len(parts))]
 
 
 def _read_member(archive: zipfile.ZipFile, name: str, default: bytes = b"") -> bytes:

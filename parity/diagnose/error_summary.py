@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from parity.diagnose.failing_tensor import FailingTensor
 
 _MIN_DIFFERING = 2  # A single element that differs proves nothing
+_LARGEST = np.finfo(np.float64).max
 MAX_ROUNDING_ULPS = 4  # Units in the last place up to which differences are called a rounding
 
 
@@ -101,7 +102,8 @@ class ErrorSummary:
         self.only_lost_negatives &= dtype.kind != "complex" and bool(
             ((left <= 0) & (right == 0)).all()
         )
-        sizes = gap[np.isfinite(gap) & (gap > 0)]
+        # The distance of two finite numbers may be beyond all floats.
+        sizes = np.minimum(gap, _LARGEST)[np.isfinite(left) & np.isfinite(right) & (gap > 0)]
         powers, counts = np.unique(np.floor(np.log10(sizes)).astype(int), return_counts=True)
         for power, count in zip(powers.tolist(), counts.tolist(), strict=True):
             self.decades[power] = self.decades.get(power, 0) + count

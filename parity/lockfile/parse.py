@@ -186,7 +186,9 @@ def _read_claims(item: YamlItem) -> tuple[str, ...]:
 
 def _read_known_failures(item: YamlItem) -> dict[str, str]:
     return {
-        key: entry.rename(f"the reason of {key!r:.60} in {item.what}").read_string()
+        key: entry.rename(f"the reason of {key!r:.60} in {item.what}").read_string(
+            r"(?s)\s*\S.*", "a text, not blank"
+        )
         for key, entry in item.read_mapping().items()
     }
 

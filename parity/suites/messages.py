@@ -24,7 +24,7 @@ def format_name(name: str) -> str:
     """Format a tensor's name; quoted where a reader would not see it."""
     if not name:
         return "'' (the empty name)"
-    return name if name == name.strip() else repr(name)
+    return name if name == name.strip() and name.isprintable() else repr(name)
 
 
 def format_list(names: Iterable[object], total: int | None = None) -> str:

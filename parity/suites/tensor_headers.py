@@ -98,7 +98,8 @@ def _recognise_bytes(stored: bytes, type_name: str, what: str, obtained: StoredT
     if obtained.count != len(stored) and obtained.nbytes != len(stored):
         return ""
     values = obtained.read_array().reshape(-1)
-    if len(values) == len(stored) and np.array_equal(values, np.frombuffer(stored, np.uint8)):
+    signs = (np.frombuffer(stored, kind) for kind in (np.uint8, np.int8))
+    if len(values) == len(stored) and any(np.array_equal(values, one) for one in signs):
         return f"; these are the raw bytes of {type_name}, which was not decoded"
     if values.tobytes() == stored:
         return f"; these are {what} of {type_name}, read as {obtained.dtype.name}"

@@ -93,7 +93,7 @@ class TensorReference:
 
     def find_blind_reason(self, name: str) -> str:
         """Return why a tensor's tolerance may be blind, or ``""``."""
-        return (self.rules[name].blind if name in self.rules else "") or self.blind
+        return ((self.rules[name].blind if name in self.rules else "") or self.blind).strip()
 
     def is_dequantised(self, name: str) -> bool:
         """Return whether the tensor's values were decoded from blocks of a quantised type."""

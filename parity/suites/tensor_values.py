@@ -34,9 +34,9 @@ def report_values(name: str, measures: Measures, shape: tuple[int, ...], dtype: 
     index = _unravel_index(worst, shape)
     expected, obtained = (format_value(v, dtype) for v in (worst.expected, worst.obtained))
     sample = f"expected {expected}, obtained {obtained}"
-    if np.isfinite(worst.error):
+    if error := _format_error(worst.error):
         steps = "" if worst.ulp is None else f", {worst.ulp:,} ULP"
-        sample += f" (off by {worst.error:.3g}{steps})"
+        sample += f" (off by {error}{steps})"
     message = (
         f"{format_name(name)}: {measures.bad:,} of {format_count(measures.count, 'elements')} "
         f"{'differs' if measures.bad == 1 else 'differ'}{kind}; worst at {list(index)}: {sample}; "
@@ -79,6 +79,13 @@ def format_value(value: Any, dtype: DType) -> str:
     return format_number(value if narrow is None else narrow(value))
 
 
+def _format_error(error: float) -> str:
+    """Format a distance, which may be beyond all floats; ``""`` beside a NaN or an infinity."""
+    if np.isnan(error):
+        return ""
+    return "more than 1.8e+308" if np.isinf(error) else f"{error:.3g}"
+
+
 def _unravel_index(sample: Sample, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(axis) for axis in np.unravel_index(sample.index, shape))
 
@@ -92,7 +99,7 @@ def _format_first(measures: Measures, shape: tuple[int, ...], dtype: DType) -> t
             str(list(_unravel_index(sample, shape))),
             format_value(sample.expected, dtype),
             format_value(sample.obtained, dtype),
-            f"{sample.error:.3g}" if np.isfinite(sample.error) else "",
+            _format_error(sample.error),
         )
         for sample in measures.samples
     ]

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -265,8 +266,12 @@ def _measure(expected: Any, obtained: Any) -> float:
         return 0.0 if same and not isinstance(expected, _CONTAINERS) else math.inf
     if expected == obtained:
         return 0.0
-    error = abs(_to_float(obtained) - _to_float(expected)) or math.ulp(0.0)
-    return error if math.isfinite(error) else math.inf
+    if not (math.isfinite(_to_float(expected)) and math.isfinite(_to_float(obtained))):
+        return math.inf
+    # Two integers may be closer than the floats next to them.
+    if isinstance(expected, int) or isinstance(obtained, int):
+        return float(abs(Fraction(obtained) - Fraction(expected)))
+    return float(abs(obtained - expected))
 
 
 def _to_float(value: float) -> float:

@@ -53,6 +53,9 @@ def test_a_shorter_name_is_given_where_one_tensor_alone_has_it(tmp_path: Path) -
     assert found.keys() == {"model.w", "model.b", "ema.w", "b"}
     assert found["b"].shape == (3,)
 
+    torch.save({"module.fc.w": one}, tmp_path / "a.pth")
+    assert locate_tensors(tmp_path, tmp_path / "a.pth").keys() == {"module.fc.w", "fc.w", "w"}
+
 
 @pytest.mark.parametrize(("name", "dtype"), [("complex64", "C64"), ("complex128", "C128")])
 def test_complex_numbers_are_located(name: str, dtype: str, tmp_path: Path) -> None:

@@ -145,6 +145,27 @@ def test_message_names_the_pointer_and_both_values(
     ]
 
 
+@pytest.mark.parametrize(
+    ("expected", "obtained", "text"),
+    [
+        (2**53 + 1, 2**53, "expected 9007199254740993, obtained 9007199254740992 (off by 1)"),
+        (2**53 + 1, 2.0**53, "obtained 9007199254740992.0 (off by 1)"),
+        (True, 1, "expected true, obtained 1; bound"),
+    ],
+)
+def test_message_states_the_distance_of_integers_beyond_floats(
+    expected: Any, obtained: Any, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = (json.dumps({"a": one}).encode() for one in (expected, obtained))
+    right, dump = (
+        {path: side} for path, side in zip(("c/reference/o.json", "c/o.json"), sides, strict=True)
+    )
+    bench = ManifestBench(tmp_path, capsys, right, dump)
+    ran = bench.verify("schema: 2\ncases:\n  c: {json: {o.json: exact}}\n")
+    (finding,) = ran.list_findings("b/c")
+    assert (ran.code, text in finding["message"]) == (1, True), finding["message"]
+
+
 def test_known_failures_name_a_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bench = start(tmp_path, capsys, {**RIGHT, "losses": [0.5, 9]})
     bench.more = '    known-failures: {"c/o.json#/losses": "the optimizer: #1"}\n'

@@ -186,6 +186,10 @@ def list_name_rows() -> Iterator[tuple[str, Row]]:
     yield "other values under a longer name", ({"w.bin": W}, {"new_w.bin": W * 3}, {})
     empty = encode_safetensors(name_dtypes({"w": W, "": W + 9}))
     yield "an empty name", ({"w.bin": W}, {"d.safetensors": empty}, {})
+    hidden = encode_safetensors(name_dtypes({"w": W, "\u200b": W + 9}))
+    yield "an invisible name", ({"w.bin": W}, {"d.safetensors": hidden}, {})
+    huge = {"w.npy": np.array([1e308, 1.0])}
+    yield "a distance beyond all floats", (huge, {"w.npy": -huge["w.npy"]}, {})
 
 
 def list_content_rows() -> Iterator[tuple[str, Row]]:
@@ -296,13 +300,18 @@ def test_a_file_of_a_bundle_that_no_case_reads_is_named(name: str, tmp_path: Pat
         pin(tmp_path / "out", folder=tree)
 
 
-def test_an_archive_of_the_folder_itself_is_explained(tmp_path: Path) -> None:
-    write_files(tmp_path / "tree" / "n-v1", BUNDLE)
+@pytest.mark.parametrize(("place", "depth"), [("n-v1", "one folder"), ("a/b", "2 folders")])
+@pytest.mark.parametrize("beside", [(), ("README.md", "__MACOSX/a/._b")])
+def test_an_archive_of_the_folder_itself_is_explained(
+    place: str, depth: str, beside: tuple[str, ...], tmp_path: Path
+) -> None:
+    write_files(tmp_path / "tree" / place, BUNDLE)
+    write_files(tmp_path / "tree", dict.fromkeys(beside, b"x"))
     with pytest.raises(ReferenceSuspectError) as caught:
         suite.read_cases(tmp_path / "tree", {})
     assert caught.value.problems[0].message == (
-        "parity.json is missing; the archive contains only the folder 'n-v1', so that all is one "
-        "folder too deep: pack its content (tar -C 'n-v1' -cf bundle.tar .)"
+        f"parity.json is missing; all cases are in the folder '{place}' of the archive, {depth} "
+        f"too deep: pack its content (tar -C '{place}' -cf bundle.tar .)"
     )
 
 
@@ -404,6 +413,7 @@ def test_elements_that_are_the_checkpoints_bytes_are_explained(tmp_path: Path) -
     raw = np.frombuffer(values.tobytes(), np.uint8)
     for name, dump, text in (
         ("raw", raw.astype("<f4"), "; these are the raw bytes of BF16, which was not decoded"),
+        ("signed", raw.view("i1").astype("<f4"), "; these are the raw bytes of BF16"),
         ("half", raw.view("<f4"), "; these are the checkpoint's bytes of BF16, read as F32: half"),
         ("other", f32(9, 9), "; half the elements, as after reading a narrower dtype as F32"),
     ):

@@ -197,6 +197,7 @@ _BAD: dict[str, str | bytes] = {
     "bounds-case-twice": _append("    bounds: {x: {ulp: 1}, x: {ulp: 2}}"),
     "bounds-true": _append("    bounds: {x: {ulp: true}}"),
     "known-no-reason": _append('    known-failures: {x: ""}'),
+    "known-blank-reason": _append('    known-failures: {x: " "}'),
     "known-reason-nothing": _append("    known-failures: {x: }"),
     "known-a-list": _append("    known-failures: [x]"),
     "known-issue-number": _append("    known-failures: {x: 12}"),

@@ -234,7 +234,7 @@ def _format(value: Any) -> str:
         return f"an object of {format_count(len(value), 'members')}"
     if isinstance(value, list):
         return f"a list of {format_count(len(value), 'items')}"
-    text = json.dumps(value, ensure_ascii=False) if not isinstance(value, int) else f"{value!r:.60}"
+    text = json.dumps(value, ensure_ascii=False) if type(value) is not int else f"{value!r:.60}"
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
