@@ -10,6 +10,14 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
+#: The operations that a state dict needs; BYTEARRAY8, for one, allocates by a number in the file.
+_OPCODES = """
+    PROTO FRAME STOP MARK NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG LONG1 LONG4
+    FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING UNICODE BINUNICODE BINUNICODE8
+    SHORT_BINUNICODE BINBYTES BINBYTES8 SHORT_BINBYTES PUT BINPUT LONG_BINPUT MEMOIZE GET BINGET
+    LONG_BINGET EMPTY_DICT EMPTY_LIST EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 APPEND APPENDS
+    SETITEM SETITEMS GLOBAL STACK_GLOBAL REDUCE BUILD BINPERSID
+"""
 _MAPPINGS = ("collections.OrderedDict", "builtins.dict", "__builtin__.dict")
 
 
@@ -33,6 +41,10 @@ class Global:
         is_empty = str(self) in _MAPPINGS and not args
         return _Mapping() if is_empty else PickledCall(self, args)
 
+    def __setstate__(self, _state: Any) -> None:
+        """Reject attributes, which would change the name."""
+        raise ValueError(f"a state of {self}")
+
 
 @dataclass(eq=False)
 class PickledCall:
@@ -51,10 +63,13 @@ class PickledCall:
         self.function = "BUILD"
 
 
+_ACTIONS = pickle._Unpickler.dispatch  # noqa: SLF001 - as below
+
+
 class _Reader(pickle._Unpickler):  # noqa: SLF001 - the documented one is in C
     dispatch = {  # noqa: RUF012 - as in the base
-        **pickle._Unpickler.dispatch,  # noqa: SLF001 - as above
-        pickle.NEWOBJ[0]: pickle._Unpickler.load_reduce,  # type: ignore[attr-defined]  # noqa: SLF001
+        **{code: _ACTIONS[code] for code in (getattr(pickle, o)[0] for o in _OPCODES.split())},
+        pickle.NEWOBJ[0]: _ACTIONS[pickle.REDUCE[0]],
     }
 
     def find_class(self, module: str, name: str) -> Any:
@@ -74,4 +89,4 @@ def read_pickle(data: bytes) -> Any:
     try:
         return _Reader(BytesIO(data), encoding="latin-1").load()
     except KeyError as error:
-        raise ValueError(f"the byte {error} is not an opcode of a pickle") from None
+        raise ValueError(f"the byte {error} is not an opcode of a state dict") from None

@@ -209,6 +209,31 @@ def test_nothing_in_a_pickle_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == ""
 
 
+HOSTILE = {
+    "a bytearray of 2^62 bytes": b"\x80\x05\x96" + (2**62).to_bytes(8, "little") + b"x.",
+    "bytes of 2^62 bytes": b"\x80\x05\x8e" + (2**62).to_bytes(8, "little") + b"x.",
+    "a string of 2^62 bytes": b"\x80\x05\x8d" + (2**62).to_bytes(8, "little") + b"x.",
+    "an int of 2^31 bytes": b"\x80\x05\x8b" + (2**31 - 1).to_bytes(4, "little") + b"x.",
+    "another name for a global": b"\x80\x02cos\nsystem\n}U\4nameU\6getcwdsb.",
+    "a call by INST": b"(ios\ngetcwd\n.",
+    "a call by OBJ": b"\x80\x02(cos\ngetcwd\no.",
+    "an extension": b"\x80\x02\x82\1.",
+    "a persistent id in text": b"Pstorage\n.",
+    "a set": pickle.dumps({1}),
+    "no end": b"\x80\x02}",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_pickle_is_rejected(name: str) -> None:
+    with pytest.raises((ValueError, EOFError, pickle.UnpicklingError)):
+        read_pickle(HOSTILE[name])
+
+
+def test_a_memo_of_a_large_index_is_small() -> None:
+    assert read_pickle(b"\x80\x02}r" + (2**32 - 1).to_bytes(4, "little") + b".") == {}
+
+
 def test_a_pickle_of_what_no_state_dict_needs_is_none(tmp_path: Path) -> None:
     path = tmp_path / "c.pth"
     number_as_id, list_as_key = b"\x80\x02}X\1\0\0\0wK\1Qs.", b"\x80\x02}]K\1s."
