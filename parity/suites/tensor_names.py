@@ -41,12 +41,10 @@ def check_names(
     """Report tensors that are missing or extra; return also the dump's names of renamed ones."""
     many_broken = any(name.endswith(".safetensors") for name in found.unreadable)
     missing = [name for name in reference.tensors if name not in found.tensors]
-    absent = [name for name in missing if reference.is_optional(name)]
-    missing = [name for name in missing if name not in absent]
     left = [] if many_broken else [name for name in missing if name not in found.lost]
     known = {*reference.tensors, *reference.unreferenced}
     extra = [name for name in found.tensors if name not in known]
-    findings = _report_absent(absent, reference)
+    findings: list[Finding] = []
     renamed: dict[str, str] = {}
     for _ in range(_MAX_RENAMINGS):
         rule, now = _find_renaming(left, extra, reference, found) if left and extra else _NONE
@@ -57,7 +55,13 @@ def check_names(
         left = [name for name in left if name not in now]
         mapped = {*now.values(), *filter(None, map(rule.change, reference.unreferenced))}
         extra = [name for name in extra if name not in mapped]
-    findings += _report_missing(left, missing, reference)
+    absent = [name for name in missing if name not in renamed and reference.is_optional(name)]
+    needed = [name for name in missing if not reference.is_optional(name)]
+    findings = [
+        *_report_absent(absent, reference),
+        *findings,
+        *_report_missing([name for name in left if name in needed], needed, reference),
+    ]
     level: Any = "error" if reference.complete else "warning"
     for name in extra:
         message = f"{format_name(name)} is in the dump, the reference has no such tensor"
@@ -150,10 +154,8 @@ def _report_missing(
     locations = {name: place for name, place in locations.items() if name in reference.tensors}
     for name in names:
         stored = reference.tensors[name]
-        message = (
-            f"{format_name(name)} ({stored.dtype.name} {list(stored.shape)}) is missing from the "
-            "dump"
-        )
+        shape = list((stored.whole or stored).shape)
+        message = f"{format_name(name)} ({stored.dtype.name} {shape}) is missing from the dump"
         if name in locations:
             message += _describe_place(name, missing, locations, stored)
         yield report_error("tensor-missing", message, tensor=name)

@@ -148,6 +148,26 @@ def test_a_missing_tensor_is_reported_with_the_shape_to_dump(
     assert found.message == f"x (F32 {shape}) is missing from the dump"
 
 
+#: Names of a dump by those of the reference.
+_NAMES = {
+    "another separator": {row["name"]: row["name"].replace("/", ".") for row in STAGES},
+    "another name": {"out/linear": "result"},
+    "another name of a stage": {"gelu": "activation"},
+}
+
+
+def test_samples_under_other_names_are_compared(
+    tmp_path: Path, golden: Callable[..., None]
+) -> None:
+    (case,) = suite.read_cases(_write_trace(tmp_path / "tree"), {})
+    parts = []
+    for name, names in _NAMES.items():
+        right = {names.get(key, key): one for key, one in run_stages().items() if key != "turned"}
+        outcome = suite.verify(case, Dump(folder=write_dump(tmp_path / name, right)), {})
+        parts.append(f"# {name}\n{format_outcome(outcome)}\n")
+    golden("\n".join(parts))
+
+
 def test_the_stage_of_another_shape_has_its_sample_as_reference(tmp_path: Path) -> None:
     (case,) = suite.read_cases(_write_trace(tmp_path / "tree"), {})
     values = {name: one for name, one in run_stages().items() if name != "turned"}

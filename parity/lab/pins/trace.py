@@ -42,6 +42,7 @@ from parity.lab.pins.trace_training import trace_training
 
 Array = NDArray[Any]
 
+_MAX_NAMES = 60  # Stages that are printed
 MAX_SIZE = 64 * 2**20  # Bytes of a bundle, unless `--max-size` says more
 
 
@@ -88,7 +89,7 @@ def pin(
         sample: Elements that a larger output, gradient or state is stored by; 0 stores all.
         max_size: Bytes that all files of the bundle may have.
         keep_parameters: Parameters stay as the function made them, such as trained ones.
-        report: Gets the wrong ways that the trace does not show, in lines.
+        report: Gets the stages, and the wrong ways that the trace does not show, in lines.
 
     Raises:
         ConfigError: ``usage``: the function is not there or returns something else, or the
@@ -97,6 +98,7 @@ def pin(
     """
     if not 0 <= sample <= MAX_SAMPLE:
         _fail(f"--sample {sample}", f"it must be a number of elements, at most {MAX_SAMPLE:,}")
+    import_library("torch").manual_seed(seed)  # For what the functions draw
     models = [load_model(one) for one in model]
     if len({each for each, _ in models}) < len(models):
         _fail("--model", "two functions have one name")
@@ -108,8 +110,7 @@ def pin(
         notes[case] = add_forward(
             writer, traced, case, level=level, globs=stages, sample=sample, max_size=max_size
         )
-        if "rejects" in notes[case]:
-            report(f"{case} is traced {notes[case]}")
+        _report_names(writer.manifest["cases"][case], f"{case}, traced {notes[case]}", report)
         if train and (len(models) == 1 or traced.loss is not None):
             limits = {"sample": sample, "max_size": max_size}
             trace_training(writer, traced, train_case, folder=case, steps=train, **limits)
@@ -205,6 +206,14 @@ def add_forward(
     )
     check_size(writer, f"{case}, {len(kept)} stages", max_size)
     return note
+
+
+def _report_names(entry: Mapping[str, Any], what: str, report: Callable[[str], None]) -> None:
+    """Report what a port must dump, and what it may, in the order of execution."""
+    names = [row["name"] for row in entry["stages"] if row["name"] in entry["tensors"]]
+    report(f"{what}: a port must dump {', '.join(entry['outputs'])}, and may dump others of")
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    report(f"  {', '.join(names[:_MAX_NAMES])}{more}")
 
 
 def _trace(

@@ -23,16 +23,24 @@ def take_samples(
     """Return references and a dump with the sampled elements alone of each tensor of ``samples``.
 
     A dumped tensor that has not the shape which the manifest states is left as it is. Its
-    reference, and that of a missing one, gets that shape for the report; it cannot be read.
+    reference gets that shape for the report; it cannot be read. Tensors that may be missing ones
+    under other names are sampled, too.
     """
     expected, obtained = dict(references), dict(dumped.tensors)
+    named = {*references, *(stage.name for stage in detail.stages)}
+    others = [name for name in obtained if name not in named]
     for name, sample in detail.samples.items():
+        whole = replace(expected[name], shape=sample.shape, fetch=_reject_reading)
         if sample.is_dumped:
             continue
-        if name in obtained and obtained[name].shape == sample.shape:
-            obtained[name] = obtained[name].take(sample.indices)
-        else:
-            expected[name] = replace(expected[name], shape=sample.shape, fetch=_reject_reading)
+        if name in obtained and obtained[name].shape != sample.shape:
+            expected[name] = whole
+            continue
+        if name not in obtained:
+            expected[name] = replace(expected[name], whole=whole)
+        for one in [name] if name in obtained else others:
+            if obtained[one].shape == sample.shape:
+                obtained[one] = obtained[one].take(sample.indices)
     return expected, replace(dumped, tensors=obtained)
 
 
