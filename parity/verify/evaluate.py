@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -161,14 +162,34 @@ class CaseEvaluator:
     def _check_controls(self) -> None:
         """Skip rejections whose group has no right load, its control; other endings need none."""
         runs = [self._runs[case.id] for case in self.prepared.cases]
-        right = [one.case for one in runs if one.loads_right]
-        controls = {outcomes.get_group(case): case.id for case in reversed(right)}  # the first ones
+        right = [one for one in runs if one.loads_right]
+        if self.prepared.claimed:
+            right = self._skip_constants(right, self.prepared.claimed)
+        controls = {outcomes.get_group(one.case): one.case.id for one in reversed(right)}
         for one in runs:
             if one.ending is None or one.case.expect == "load":
                 continue
             one.control = controls.get(outcomes.get_group(one.case), "")
             if one.ending.word == "refused" and not one.control and not one.has_errors:
                 one.ending = outcomes.mark_uncontrolled(one.case, one.ending)
+
+    def _skip_constants(self, right: list[_CaseRuns], claimed: frozenset[str]) -> list[_CaseRuns]:
+        """Skip right loads where all those of a group have one value; return the others.
+
+        Cases without a group of their own are one. A group that was not run whole stays.
+        """
+        groups: dict[str, list[_CaseRuns]] = defaultdict(list)
+        for one in right:
+            groups[outcomes.get_shared_group(one.case)].append(one)
+        for case in self.prepared.all_cases:
+            if case.id in claimed and case.id not in self._runs:
+                groups.pop(outcomes.get_shared_group(case), None)
+        for found in groups.values():
+            constant = outcomes.find_constant(one.first.folder for one in found)
+            for one in found if constant else ():
+                ending = one.ending or outcomes.CaseOutcome()
+                one.ending = outcomes.mark_uncontrolled(one.case, ending, constant)
+        return [one for one in right if one.ending is None or not one.ending.skip]
 
     def build_result(self, case: Case, more: tuple[Finding, ...] = ()) -> CaseResult:
         """Return the result of one case alone, without known failures and controls."""

@@ -7,15 +7,19 @@ port lacks an operator, a dtype or an option says ``not supported: …``: that i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from parity.port.output import is_out_of_memory
 from parity.port.run import DumpResult
 from parity.results import Finding
 from parity.suites.base import Case, DumpComparison
+from parity.suites.tensor_values import format_value
 from parity.tensors.folder import list_tensors
+from parity.tensors.paired_reads import read_chunks
 from parity.text import format_count
 
 #: Compares the dump; returns the comparison, or the findings why it is not possible.
@@ -196,11 +200,40 @@ def get_group(case: Case) -> str:
     return case.placeholders.get("group", "")
 
 
-def mark_uncontrolled(case: Case, outcome: CaseOutcome) -> CaseOutcome:
-    """Skip a rejection that proves nothing, since the port loads no case of the group."""
+def get_shared_group(case: Case) -> str:
+    """Return the group of a case, empty where it is the case's own."""
+    return "" if get_group(case) == case.id else get_group(case)
+
+
+def mark_uncontrolled(case: Case, outcome: CaseOutcome, constant: str = "") -> CaseOutcome:
+    """Skip a case that proves nothing: a rejection without a load, or loads of one ``constant``."""
     message = (
         f"no load case of the group {get_group(case)!r} is right in this run, so this rejection "
         "proves nothing: a port that rejects everything would pass; also select a load case"
     )
+    if constant:
+        message = (
+            f"the right outputs of all claimed cases of its group are {constant} throughout, so "
+            "that a port that always writes this would pass; also claim another case"
+        )
     notice = Finding(level="notice", code="no-control", message=message)
     return replace(outcome, findings=(notice,), skip=notice.code)
+
+
+def find_constant(folders: Iterable[Path]) -> str:
+    """Return the one value of all elements in some dumps; empty where there are several.
+
+    A single element that is finite and not zero counts as several, since no port writes it by
+    chance, and so does a file that is no tensor.
+    """
+    found: set[str] = set()
+    for contents in map(list_tensors, folders):
+        if contents.unread or contents.unreadable:
+            return ""
+        for tensor in contents.tensors.values():
+            for chunk in read_chunks(tensor, tensor, range(tensor.count)):
+                values = np.unique(tensor.dtype.decode(chunk.expected))
+                found |= {format_value(one, tensor.dtype) for one in values[:2]}
+                if len(found) > 1 or (tensor.count == 1 and np.isfinite(values[0]) and values[0]):
+                    return ""
+    return "".join(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -77,6 +78,33 @@ def test_min_cases_counts_claimed_cases_alone(bench: ManifestBench) -> None:
     assert bench.verify(MANIFEST, "--min-cases", "2").code == 0
     assert bench.verify(MANIFEST, "--all", "--min-cases", "3").code == 6
     assert bench.verify(MANIFEST, "--case", "b/adam_fused").code == 6
+
+
+NAN, ZEROS = np.full(3, np.nan, "<f4"), np.zeros(3, "<f4")
+#: Outputs of two claimed cases, and the exit code where the port does them right.
+CONSTANTS: dict[str, tuple[Any, Any, int]] = {
+    "NaN": (NAN, NAN[:1], 6),
+    "NaN and zeros": (NAN, ZEROS, 0),
+    "zeros": (ZEROS, ZEROS[:2], 6),
+    "one number that is no zero": (ZEROS + 2, ZEROS[:1] + 2, 0),
+    "two numbers": (ZEROS, W, 0),
+    "integers": (ZEROS.astype("<i8"), np.arange(2), 0),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "code"), CONSTANTS.values(), ids=CONSTANTS)
+def test_a_claim_of_one_value_is_no_pass(
+    first: Any, second: Any, code: int, bench: ManifestBench
+) -> None:
+    claim(bench, "adam", "sgd")
+    bench.references |= {"adam/reference/w.npy": first, "sgd/reference/w.npy": second}
+    bench.dumps |= {"adam/w.npy": first, "sgd/w.npy": second}
+    grouped = MANIFEST.replace("{}", "{group: g}")
+    assert {bench.verify(one).code for one in (MANIFEST, grouped)} == {code}
+    ran = bench.verify(grouped)
+    assert {ran.verdicts["b/adam"], ran.verdicts["b/sgd"]} == {"skipped" if code else "pass"}
+    assert ran.list_codes("b/adam") == ["no-control"] * bool(code)
+    assert bench.verify(MANIFEST, "--case", "b/adam").verdicts["b/adam"] == "pass"
 
 
 WRONG = {
