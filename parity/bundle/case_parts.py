@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parity.bundle.manifest_reader import Item, is_present
+from parity.bundle.manifest_reader import Item
 from parity.bundle.tolerances import MAX_TOLERANCE, format_value
 from parity.tensors import FormatError
 from parity.tensors.npy import locate_tensor
@@ -127,7 +127,7 @@ def read_samples(item: Item, folder: Path) -> dict[str, Sample]:
             dump.reject("whole or sample")
         place = entry.enter("indices")
         path = place.read_path(folder)
-        if path is None or not is_present(path):
+        if path is None:
             continue
         if path not in files:
             files[path] = _read_indices(path)

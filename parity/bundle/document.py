@@ -19,7 +19,7 @@ import yaml
 
 from parity.bundle.layout import describe_nesting
 from parity.bundle.tolerances import format_value
-from parity.bundle.yaml_nodes import compose, locate_mark
+from parity.bundle.yaml_nodes import compose, locate_end, locate_mark
 from parity.bundle.yaml_reader import YamlItem
 from parity.errors import ConfigError, Location, Problem, ReferenceSuspectError
 
@@ -48,7 +48,7 @@ class Document:
             return locate_mark(self.path, _find_node(self.root, place).start_mark)
         while place and place not in self._indices:
             place = place[:-1]
-        return _locate_index(self.path, self.text, self._indices.get(place, 0))
+        return locate_end(self.path, self.text[: self._indices.get(place, 0)])
 
     @cached_property
     def _indices(self) -> dict[Place, int]:
@@ -73,7 +73,7 @@ def read_json(path: Path, code: str) -> Document:
         place = Location(path, error.lineno, error.colno)
         raise _make_error(path, code, f"{hint}: {error}", place) from None
     except UnicodeDecodeError as error:
-        place = _locate_index(path, data[: error.start].decode(), error.start)
+        place = locate_end(path, data[: error.start].decode())
         raise _make_error(path, code, f"{hint}: {error}", place) from None
     except (ValueError, RecursionError) as error:
         raise _make_error(path, code, f"{hint}: {error}", _find_unreadable(path, text)) from None
@@ -129,7 +129,7 @@ def _find_unreadable(path: Path, text: str) -> Location:
     seen: set[Place] = set()
     for place, index in _iterate_json(text):
         if place in seen or len(place) > _MAX_DEPTH or _UNREADABLE.match(text, index):
-            return _locate_index(path, text, index)
+            return locate_end(path, text[:index])
         seen.add(place)
     return Location(path)
 
@@ -151,11 +151,6 @@ def _iterate_json(text: str) -> Iterator[tuple[Place, int]]:
                 yield tuple(place for place in places if place is not None), token.start()
             if mark in ("{", "["):
                 places.append(None if mark == "{" else 0)
-
-
-def _locate_index(path: Path, text: str, index: int) -> Location:
-    start = text.rfind("\n", 0, index) + 1
-    return Location(path, text.count("\n", 0, index) + 1, index - start + 1)
 
 
 def _find_node(node: yaml.Node, place: Place) -> yaml.Node:

@@ -24,10 +24,6 @@ class ReaderRecord:
     outcomes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     disputed: frozenset[str] = frozenset()
 
-    def get_outcomes(self, case: str) -> Mapping[str, str]:
-        """Get the outcome by reader; empty where no reader was given the case."""
-        return self.outcomes.get(case, {})
-
 
 def read_record(tree: Path) -> ReaderRecord:
     """Read the record of a bundle; an empty one where it has none.

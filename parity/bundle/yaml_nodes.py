@@ -59,14 +59,14 @@ def _decode(path: Path, data: bytes, max_bytes: int) -> str:
         text = data.decode()
     except UnicodeDecodeError as error:
         message = f"not UTF-8: the byte 0x{data[error.start]:02x} is not allowed here"
-        where = _locate_end(path, data[: error.start].decode())
+        where = locate_end(path, data[: error.start].decode())
         raise _make_error("yaml", message, where) from None
     if conflict := _CONFLICT.search(text):
         message = "a merge conflict is not resolved here; keep one side and remove the marks"
-        raise _make_error("merge-conflict", message, _locate_end(path, text[: conflict.start()]))
+        raise _make_error("merge-conflict", message, locate_end(path, text[: conflict.start()]))
     if not _PLAIN.fullmatch(text) and (found := re.search(_INVISIBLE, text)):
         message = f"the character U+{ord(found[0]):04X} is not allowed; it is invisible"
-        raise _make_error("yaml", message, _locate_end(path, text[: found.start()]))
+        raise _make_error("yaml", message, locate_end(path, text[: found.start()]))
     return text
 
 
@@ -100,7 +100,8 @@ def locate_mark(path: Path, mark: Any) -> Location:
     return Location(path, mark.line + 1, mark.column + 1)
 
 
-def _locate_end(path: Path, text: str) -> Location:
+def locate_end(path: Path, text: str) -> Location:
+    """Return the place that follows ``text`` in a file that begins with it."""
     return Location(path, text.count("\n") + 1, len(text) - text.rfind("\n"))
 
 

@@ -62,12 +62,8 @@ Rules = dict[str, dict[str, float] | None]
 EXACT = {"exact": 1.0}
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON document.
-
-    Raises:
-        FormatError: It cannot be read, is too large, too deep, not JSON, or has a key twice.
-    """
+def read_bytes(path: Path) -> bytes:
+    """Read a file; one that cannot be read or is too large is a ``FormatError``."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -75,6 +71,16 @@ def read_json(path: Path) -> Any:
         raise FormatError("unreadable", f"cannot be read: {error.strerror}") from None
     if len(data) > MAX_BYTES:
         raise FormatError("too-large", f"has more than {MAX_BYTES:,} bytes")
+    return data
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON document.
+
+    Raises:
+        FormatError: It cannot be read, is too large, too deep, not JSON, or has a key twice.
+    """
+    data = read_bytes(path)
     try:
         value = load_json(data)
     except RecursionError:

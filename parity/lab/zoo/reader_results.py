@@ -195,7 +195,7 @@ def _annotate_result(
     run: _ReaderRun, case: Case, evaluated: CaseResult, result: ReaderResult
 ) -> CaseResult:
     """Excuse what the bundle records, and explain where readers or rule disagree."""
-    recorded = run.record.get_outcomes(case.id)
+    recorded = run.record.outcomes.get(case.id, {})
     why = explain_disagreement(
         case.expect,
         case.detail.rule,
@@ -223,7 +223,7 @@ def _find_drift(run: _ReaderRun, results: Mapping[str, ReaderResult]) -> list[Fi
     """Find outcomes that are not those that the bundle records."""
     findings = []
     for case, result in results.items():
-        recorded = run.record.get_outcomes(case).get(run.name, result.outcome)
+        recorded = run.record.outcomes.get(case, {}).get(run.name, result.outcome)
         if recorded != result.outcome:
             findings.append(_build_drift_finding(run, case, recorded, result.outcome))
     return findings

@@ -24,7 +24,6 @@ from parity.tensors.dtypes import DTYPES
 from parity.tensors.elements import resolve_close
 from parity.tensors.json_values import (
     EXACT,
-    MAX_BYTES,
     Comparison,
     Difference,
     DocumentComparison,
@@ -32,6 +31,7 @@ from parity.tensors.json_values import (
     compare_documents,
     is_plain_list,
     list_parts,
+    read_bytes,
     read_json,
 )
 from parity.text import format_count
@@ -259,12 +259,6 @@ def _compare_text(name: str, reference: Path, path: Path) -> tuple[list[Finding]
 
 def _read_lines(path: Path) -> list[str]:
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise FormatError("too-large", f"has more than {MAX_BYTES:,} bytes")
-        return data.decode().replace("\r\n", "\n").split("\n")
-    except OSError as error:
-        raise FormatError("unreadable", f"cannot be read: {error.strerror}") from None
+        return read_bytes(path).decode().replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError:
         raise FormatError("bad-header", "is not UTF-8") from None

@@ -59,8 +59,8 @@ def read_cases(tree: Path, options: Mapping[str, Any]) -> tuple[Case, ...]:
     details = [replace(entry, is_transposed=logical and _is_gguf(entry)) for entry in read.cases]
     if problems := find_rule_problems(details):
         raise read.error(*problems)
-    record = read_record(tree)
-    return tuple(_build_case(entry, record.get_outcomes(entry.id)) for entry in details)
+    readers = read_record(tree).outcomes
+    return tuple(_build_case(entry, readers.get(entry.id, {})) for entry in details)
 
 
 def _is_gguf(entry: TensorCase) -> bool:

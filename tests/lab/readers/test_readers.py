@@ -204,8 +204,7 @@ def test_the_record_of_a_bundle_is_read(tmp_path: Path) -> None:
     found = record.read_record(tmp_path)
 
     assert found.versions == {"torch": "2.1.0"}
-    assert found.get_outcomes("a") == {"torch": "refused", "torch-full": "loaded"}
-    assert found.get_outcomes("b") == {}
+    assert found.outcomes["a"] == {"torch": "refused", "torch-full": "loaded"}
     assert found.disputed == {"a"}
 
 
@@ -244,5 +243,5 @@ def test_the_outcomes_are_those_that_the_zoo_records(tmp_path: Path, reader: str
 
     recorded = record.read_record(tmp_path / "zoo")
     assert {name: one.outcome for name, one in results.items()} == {
-        name: recorded.get_outcomes(name)[reader] for name in files
+        name: recorded.outcomes[name][reader] for name in files
     }
