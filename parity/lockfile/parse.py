@@ -84,11 +84,14 @@ def parse(path: Path, data: bytes) -> Lockfile:
     item = YamlItem(path, root, "the lockfile")
     bundles = _read_root(item)
     if item.problems:
-        places = [(one.where.line, one.where.column) for one in item.problems if one.where]
-        order = sorted(range(len(places)), key=places.__getitem__)
-        raise ConfigError(*(item.problems[at] for at in order))
+        raise ConfigError(*sorted(item.problems, key=_find_position))
     digest = hashlib.sha256(data).hexdigest()
     return Lockfile(path=path, sha256=digest, bundles=bundles)
+
+
+def _find_position(problem: Problem) -> tuple[int, int]:
+    where = problem.where or Location(Path())
+    return where.line or 0, where.column or 0
 
 
 def _read_root(root: YamlItem) -> tuple[Bundle, ...]:
