@@ -27,10 +27,10 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
     """Bundles that were verified, with the words for `parity verify`; the first one fails."""
     calls: list[tuple[str, list[str]]] = []
 
-    def verify(bundle: str, more: list[str]) -> tuple[int, dict[str, Any], float]:
+    def verify(bundle: str, more: list[str]) -> tuple[int, dict[str, Any], float, float]:
         calls.append((bundle, more))
         code = 1 if len(calls) == 1 else 0
-        return code, make_report("pass", "pass", "fail" if code else "pass"), 1.25
+        return code, make_report("pass", "pass", "fail" if code else "pass"), 1.25, 8.5
 
     monkeypatch.setattr(rows, "verify", verify)
     return calls
@@ -48,9 +48,9 @@ def test_the_quick_rows(
     ]
     assert {tuple(more) for _, more in verified} == {("--offline",)}
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split() == ["row", "check", "cases", "verdict", "seconds"]
+    assert lines[1].split() == ["row", "check", "cases", "verdict", "seconds", "processor"]
     assert lines[2].split("  ")[1:3] == ["3", "the DataLoader against torch's"]
-    assert lines[2].split()[-6:] == ["3", "2", "pass,", "1", "fail", "1.2"]
+    assert lines[2].split()[-7:] == ["3", "2", "pass,", "1", "fail", "1.2", "8.5"]
 
 
 def test_every_row(verified: list[tuple[str, list[str]]]) -> None:

@@ -1,12 +1,14 @@
 """Verify ferrotorch's rows one after another, and print a table: row, cases, verdict, seconds.
 
 `--all` takes every row, else only those whose examples the package `examples/quick` builds. Other
-arguments go to `parity verify`. A row's seconds are those of its whole verification, with the build.
+arguments go to `parity verify`. A row's seconds are those of its whole verification, with the build;
+so are those of a processor, to which other work of the machine adds nothing.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -30,25 +32,33 @@ def main(words: list[str]) -> int:
     ]
     more = [word for word in words if word != "--all"]
     results = [(bundle, *verify(bundle.id, more)) for bundle in chosen]
-    print(f"\n{'row':>3}  {'check':<64} {'cases':>5}  {'verdict':<28} {'seconds':>7}")  # noqa: T201 - its output
-    for bundle, code, report, seconds in results:
+    head = f"{'row':>3}  {'check':<64} {'cases':>5}  {'verdict':<28} {'seconds':>7}  {'processor':>9}"
+    print(f"\n{head}")  # noqa: T201 - its output
+    for bundle, code, report, seconds, busy in results:
         verdicts = count_verdicts(report)
         text = ", ".join(f"{count} {name}" for name, count in verdicts.items()) or f"exit {code}"
         cases = sum(verdicts.values())
         row, check = bundle.why.removeprefix("row ").split(": ", 1)
-        print(f"{row:>3}  {check:<64.64} {cases:>5}  {text:<28} {seconds:>7.1f}")  # noqa: T201 - its output
+        line = f"{row:>3}  {check:<64.64} {cases:>5}  {text:<28} {seconds:>7.1f}  {busy:>9.1f}"
+        print(line)  # noqa: T201 - its output
     return max((code for _, code, _, _ in results), default=0)
 
 
-def verify(bundle: str, more: list[str]) -> tuple[int, dict, float]:
-    """Run `parity verify` for one bundle; return its exit code, its report and its seconds."""
-    started = time.monotonic()
+def verify(bundle: str, more: list[str]) -> tuple[int, dict, float, float]:
+    """Verify one bundle; return its exit code, report, seconds, and those of a processor."""
+    started, before = time.monotonic(), measure_children()
     with TemporaryDirectory(prefix="parity-") as folder:
         args = ["--lockfile", LOCKFILE, "--bundle", bundle, "--report-dir", folder, *more]
         code = subprocess.run([sys.executable, "-m", "parity", "verify", *args]).returncode
         report = Path(folder, "report.json")
         content = json.loads(report.read_bytes()) if report.exists() else {}
-    return code, content, time.monotonic() - started
+    return code, content, time.monotonic() - started, measure_children() - before
+
+
+def measure_children() -> float:
+    """Return the processor's seconds of all processes that ended, the compilers' too."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def count_verdicts(report: dict) -> Counter[str]:
