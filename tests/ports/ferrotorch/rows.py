@@ -41,7 +41,7 @@ def main(words: list[str]) -> int:
         row, check = bundle.why.removeprefix("row ").split(": ", 1)
         line = f"{row:>3}  {check:<64.64} {cases:>5}  {text:<28} {seconds:>7.1f}  {busy:>9.1f}"
         print(line)  # noqa: T201 - its output
-    return max((code for _, code, _, _ in results), default=0)
+    return max((code for _, code, *_ in results), default=0)
 
 
 def verify(bundle: str, more: list[str]) -> tuple[int, dict, float, float]:
