@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any
+from typing import IO, Any
 
 #: The operations that a state dict needs; BYTEARRAY8, for one, allocates by a number in the file.
 _OPCODES = """
@@ -79,14 +79,17 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001 - the documented one is in C
         return PickledCall(None, tuple(pid))
 
 
-def read_pickle(data: bytes) -> Any:
+def read_pickle(data: bytes | IO[bytes]) -> Any:
     """Return the content of a pickle: mappings, lists, tuples, plain values and calls.
+
+    A file is read up to the pickle's end.
 
     Raises:
         Exception: Damaged, or with an operation that these do not have; among others ValueError,
             LookupError, TypeError, AttributeError, EOFError and pickle.UnpicklingError.
     """
     try:
-        return _Reader(BytesIO(data), encoding="latin-1").load()
+        stream = BytesIO(data) if isinstance(data, bytes) else data
+        return _Reader(stream, encoding="latin-1").load()
     except KeyError as error:
         raise ValueError(f"the byte {error} is not an opcode of a state dict") from None

@@ -1,16 +1,18 @@
-"""Locate the tensors in a zip that ``torch.save`` wrote.
+"""Locate the tensors in a file that ``torch.save`` wrote.
 
 A storage is a member of the archive, a tensor a view of one: dtype, offset, sizes, strides.
+Before torch 1.6 the file was no archive: the storages follow their pickle.
 Only little-endian storages that are not compressed are located.
 """
 
 from __future__ import annotations
 
+import io
 import pickle
 import struct
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import Any, NamedTuple
 
 from parity.checkpoints.location import StorageLocation, apply_stride
 from parity.checkpoints.pickles import PickledCall, read_pickle
-from parity.tensors.dtypes import TORCH_DTYPES
+from parity.tensors.dtypes import DTYPES, TORCH_DTYPES
 
 Span = tuple[int, int]
 
@@ -26,6 +28,7 @@ Span = tuple[int, int]
 _LOCAL_HEADER = 30
 #: Bytes of a pickle that are read; weights are not in it.
 _MAX_PICKLE_BYTES = 2**23
+_LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 _MAX_DEPTH = 8
 _MAX_LEAVES = 2**18  # A mapping may be in another many times, and so on
 #: By the name of torch's storage class.
@@ -79,6 +82,32 @@ def read_archive(path: Path) -> Archive:
     return Archive(path, prefix, pickle, leaves, spans)
 
 
+def _read_legacy(path: Path) -> Archive:
+    """Read the form before torch 1.6: five pickles, the last with the keys of the storages behind.
+
+    Raises:
+        OSError, or one of ``PARSE_ERRORS``: It is damaged, or of another form.
+    """
+    with path.open("rb") as file:
+        stream = io.BytesIO(file.read(_MAX_PICKLE_BYTES))
+        magic, _, _, value, keys = (read_pickle(stream) for _ in range(5))
+        if magic != _LEGACY_MAGIC:
+            raise ValueError("the first pickle is another one")
+        leaves = [*islice(_walk_leaves(value, ()), _MAX_LEAVES)]
+        names, spans, end = {}, {}, stream.tell()
+        for _, one in islice(_walk_lists(leaves), _MAX_LEAVES):
+            if isinstance(one, PickledCall) and str(one.function) in (_V1, _V2):
+                _, class_, key, *_ = one.args[0].args
+                names[key] = _STORAGES[class_.name]
+        for key in keys:
+            file.seek(end)
+            first = end + 8
+            count = int.from_bytes(file.read(8), "little")
+            end = first + count * DTYPES[names[key]].storage.itemsize
+            spans[f"data/{key}"] = (first, end)
+    return Archive(path, "", b"", leaves, spans)
+
+
 def locate_tensors(path: Path) -> dict[str, StorageLocation]:
     """Locate the tensors of a file by name; only plain views of a storage are returned.
 
@@ -87,10 +116,11 @@ def locate_tensors(path: Path) -> dict[str, StorageLocation]:
     out the key that the state dict is under.
     """
     try:
-        archive = read_archive(path)
+        archive = read_archive(path) if zipfile.is_zipfile(path) else _read_legacy(path)
     except (OSError, *PARSE_ERRORS):
         return {}
-    calls = [(keys, one) for keys, one in archive.leaves if isinstance(one, PickledCall) and keys]
+    leaves = islice(_walk_lists(archive.leaves), _MAX_LEAVES)
+    calls = [(keys, one) for keys, one in leaves if isinstance(one, PickledCall) and keys]
     names = Counter(name for keys, _ in calls for name in _list_names(keys))
     located: dict[str, StorageLocation] = {}
     for keys, call in calls:
@@ -141,6 +171,18 @@ def _walk_leaves(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str,
             yield from _walk_leaves(item, (*keys, str(key)))
     else:
         yield keys, value
+
+
+def _walk_lists(
+    leaves: Iterable[tuple[tuple[str, ...], Any]],
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the leaves, and in place of lists and tuples those in them, with their numbers."""
+    for keys, leaf in leaves:
+        if isinstance(leaf, (list, tuple)) and leaf and len(keys) < _MAX_DEPTH:
+            for at, item in enumerate(leaf):
+                yield from _walk_lists(_walk_leaves(item, (*keys, str(at))))
+        else:
+            yield keys, leaf
 
 
 def locate_view(archive: Archive, rebuilt: PickledCall) -> StorageLocation | None:

@@ -8,12 +8,17 @@ from typing import Any
 import pytest
 
 from parity.checkpoints import locate_tensors
+from parity.checkpoints.location import view_elements
+from parity.tensors.dtypes import DTYPES
 
 torch: Any = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 
-@pytest.mark.parametrize("form", ["plain", "parameter", "with-state", "subclass", "v1", "nested"])
+FORMS = ("plain", "parameter", "with-state", "subclass", "v1", "nested", "legacy", "list")
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_a_tensor_is_located(form: str, tmp_path: Path) -> None:
     view = torch.arange(24.0).reshape(4, 6).T[1:]
     tensor: Any = view
@@ -24,10 +29,19 @@ def test_every_form_of_a_tensor_is_located(form: str, tmp_path: Path) -> None:
     if form == "v1":
         tensor = _RebuildV1(view)
     state = {"epoch": 3, "model": {"fc": {"w": tensor}}} if form == "nested" else {"w": tensor}
-    torch.save(state, tmp_path / "a.pth")
+    content: Any = [state, 1] if form == "list" else state
+    if form == "legacy":  # storages of other widths before and behind
+        content = {"a": torch.ones(3).half(), **state, "z": [torch.ones(3).double()]}
+    torch.save(content, tmp_path / "a.pth", _use_new_zipfile_serialization=form != "legacy")
 
     found = locate_tensors(tmp_path, tmp_path / "a.pth")
-    names = {"model.fc.w", "fc.w", "w"} if form == "nested" else {"w"}
+    if form == "legacy":
+        for name, dtype in (("a", DTYPES["F16"]), ("z.0", DTYPES["F64"])):
+            values = view_elements(found[name], dtype)
+            assert values is not None
+            assert values.tolist() == [1, 1, 1]
+        found = {"w": found["w"]}
+    names = {"nested": {"model.fc.w", "fc.w", "w"}, "list": {"0.w", "w"}}.get(form, {"w"})
     assert found.keys() == names
     assert {(raw.shape, raw.stride, raw.storage_offset) for raw in found.values()} == {
         ((5, 4), (1, 6), 1)
