@@ -50,10 +50,7 @@ def find_decoder_mistake(tensor: FailingTensor) -> Cause | None:
 
 
 def find_exact_mistake(tensor: FailingTensor) -> Cause | None:
-    """Find the mistake that gives the dump bit for bit, where the correct decoder does not.
-
-    For dumps that pass a tolerance: a wrong decoder is wrong however small its error is.
-    """
+    """Find the mistake that gives the dump bit for bit, where the correct decoder does not."""
     content, tensor = _read_blocks(tensor), replace(tensor, bounds={"exact": 1.0})
     if content is None:
         return None

@@ -17,7 +17,7 @@ from parity.checkpoints import StorageLocation
 from parity.diagnose.error_summary import ErrorSummary, sum_squared_errors
 from parity.tensors.compare import find_violations
 from parity.tensors.dtypes import DType, view_bits
-from parity.tensors.elements import resolve_close
+from parity.tensors.elements import compute_allowed, resolve_close
 from parity.tensors.stored import StoredTensor, load_content
 
 MAX_PART = 1 << 18  # Elements that are read at a time
@@ -124,11 +124,7 @@ class FailingTensor:
         return self.expected_dtype.round_to_f32(chunk)
 
     def compare(
-        self,
-        predicted: NDArray[Any],
-        obtained: NDArray[Any],
-        ulps: float = 0.0,
-        slack: float = 0.0,
+        self, predicted: NDArray[Any], obtained: NDArray[Any], ulps: float = 0.0, slack: float = 0.0
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Return which elements a hypothesis predicts, and which bit by bit (NaN is NaN).
 
@@ -152,8 +148,10 @@ class FailingTensor:
             size, gap = np.abs(left), np.abs(left - right)
             # A bound is blind where values are small beside it: anything would agree.
             top = size[np.isfinite(size)].max(initial=0.0)
-            tolerance = np.minimum(self._compute_tolerance(size), top * _MAX_TOLERANCE_SHARE)
-            tolerance = np.maximum(tolerance, ulps * self.obtained_dtype.epsilon * size + slack)
+            bounds, dtype = self.tolerances or {"max_abs": 0.0}, self.obtained_dtype
+            allowed = compute_allowed(size, bounds, dtype)
+            tolerance = np.minimum(allowed, top * _MAX_TOLERANCE_SHARE)
+            tolerance = np.maximum(tolerance, ulps * dtype.epsilon * size + slack)
             return same | (gap <= tolerance), same
 
     def sum_errors(self, predicted: NDArray[Any], obtained: NDArray[Any]) -> float:
@@ -171,18 +169,6 @@ class FailingTensor:
             self.bounds,
             payloads=is_stored and self.obtained_dtype == self.expected_dtype,
         ).reshape(expected.shape)
-
-    def _compute_tolerance(self, size: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the largest error that the bounds allow for values of ``size``; 0 under exact."""
-        if not (bounds := self.tolerances):
-            return np.zeros_like(size)
-        none, unit = np.inf, self.obtained_dtype.epsilon
-        scale = min(bounds.get("relative", none), bounds.get("ulp", none) * unit)
-        with np.errstate(invalid="ignore"):  # without a limit, of zero
-            found: NDArray[np.float64] = np.fmin(bounds.get("max_abs", none), scale * size)
-        if {"atol", "rtol"} & bounds.keys():
-            found = np.fmin(found, bounds.get("atol", 0.0) + bounds.get("rtol", 0.0) * size)
-        return found
 
     @cached_property
     def summary(self) -> ErrorSummary:

@@ -141,11 +141,7 @@ def _apply_line(chunk: NDArray[Any], factor: float, addend: float) -> NDArray[An
 
 
 def _list_guesses(left: Floats, right: Floats) -> Iterator[tuple[float, float]]:
-    """Yield likely ``(factor, addend)``: a factor, an addend, then both.
-
-    Each number is guessed as it comes from the data, and rounded to few digits. Elements
-    that are not finite are left out.
-    """
+    """Yield likely ``(factor, addend)`` of finite elements, rounded to few digits and exact."""
     finite = np.isfinite(left) & np.isfinite(right)
     left, right = left[finite], right[finite]
     if len(np.unique(left)) < MIN_DISTINCT:

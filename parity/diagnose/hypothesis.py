@@ -58,10 +58,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Layout:
-    """The places of the elements: views of a source and of the dump, element by element.
-
-    Elements outside of the dump's view are left open.
-    """
+    """Views of a source and of the dump, by element; what is outside of the latter is left open."""
 
     expected: NDArray[Any]
     obtained: NDArray[Any]
@@ -151,10 +148,7 @@ class Hypothesis:
         return good | beyond, equal | beyond
 
     def prove(self) -> Evidence | None:
-        """Compare all elements; return None where one does not agree.
-
-        An edge that is left open must not be all that differs.
-        """
+        """Compare all elements; None where one does not agree, or all that differs is left open."""
         if not self.layout.obtained.size or self.uncovered >= self.tensor.summary.differing:
             return None
         if not self.is_likely():
@@ -185,10 +179,7 @@ def _draw_indices(shape: tuple[int, ...]) -> tuple[NDArray[np.int64], ...]:
 
 
 def is_nearer(tensor: FailingTensor, error: float, count: int) -> bool:
-    """Return whether squared errors of ``count`` elements are clearly below the reference's.
-
-    Wide bounds fit many hypotheses.
-    """
+    """Return whether squared errors of ``count`` elements are clearly below the reference's."""
     reference_error = tensor.summary.squared_error / tensor.count
     return error == 0 or error / count * _NEARER_FACTOR**2 <= reference_error
 
@@ -196,10 +187,7 @@ def is_nearer(tensor: FailingTensor, error: float, count: int) -> bool:
 def iterate_tiles(
     shape: tuple[int, ...], max_elements: int = MAX_PART
 ) -> Iterator[tuple[slice, ...]]:
-    """Yield slices that cut a shape into tiles of limited size, as cubic as possible.
-
-    A tile of a tensor and of its transpose then both touch few pages.
-    """
+    """Yield slices that cut a shape into tiles of limited size, as cubic as possible: few pages."""
     lengths = list(shape)
     while prod(lengths) > max_elements:
         axis = lengths.index(max(lengths))

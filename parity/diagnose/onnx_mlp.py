@@ -1,65 +1,71 @@
-"""Find out why an exported MLP computes something else: its forward pass with known mistakes.
+"""Find out why an exported MLP does not load, or computes something else.
 
-A mistake is named where it gives the obtained outputs on all inputs, and other outputs than the
-reference's on at least one. Two mistakes at once are tried, too.
+For the second its stages are computed in the ways of `onnx.toml`, one or two at once: a mistake is
+named where it gives the obtained outputs on all inputs, and other ones than the reference's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import chain, combinations
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parity.diagnose.cause import Cause
-from parity.diagnose.float_transforms import read_words, round_through
-from parity.diagnose.stages import activate
+from parity.diagnose.stages.find import Way, read_ways
+from parity.diagnose.stages.operators import call, call_one
 
 Array = NDArray[np.float64]
-Change = Callable[[Array], Array]
+Weights = Mapping[str, Any]
 
+#: Arrays of `mlp_weights.bin`, in their order: weights ``[out, in]``, biases ``[out]``.
+NAMES = ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
+#: The stages with their operators, among them three places where another one may be added.
+_STAGES = (
+    *(("first", "contiguous"), ("fc1", "linear"), ("hidden", "relu")),
+    *(("after", "contiguous"), ("fc2", "linear"), ("last", "contiguous")),
+)
+_RAW, _FLOATS = 9, 4  # Field numbers of onnx.proto: TensorProto's raw_data and float_data
+#: Bits of a protobuf tag's wire type, and the one of a payload with a length.
+_WIRE_TYPE, _LENGTH_DELIMITED = 7, 2
 _MIN_VISIBLE = 1e-30  # Below this a weight is seen in no output
 #: Factors that are tried on the first layer, whose ReLU hides the exact one.
 _FACTORS = (2.0, 0.5, -1.0, 0.1, 10.0, 0.25, 4.0, 0.0)
-
-
-class Mlp(NamedTuple):
-    """Linear, ReLU, Linear: weights ``[out, in]``, biases ``[out]``, and functions between."""
-
-    weight1: Array
-    bias1: Array
-    weight2: Array
-    bias2: Array
-    hidden: Change = activate.relu
-    last: Change = lambda x: x
-    first: Change = lambda x: x
-
-    @classmethod
-    def of(cls, weights: list[NDArray[np.float32]]) -> Mlp:
-        """The MLP of the four arrays in `mlp_weights.bin`, in their order."""
-        arrays: list[Any] = [np.asarray(weight, np.float64) for weight in weights]
-        return cls(*arrays)
-
-    def __call__(self, x: Array) -> Array:
-        """``[n, in]`` to ``[n, out]``."""
-        with np.errstate(all="ignore"):
-            hidden = self.hidden(self.first(x) @ self.weight1.T + self.bias1)
-            return self.last(hidden @ self.weight2.T + self.bias2)
+#: Weights that may have been converted, as a subject: the parts of each layer.
+_CONVERTED: dict[str, dict[str, tuple[str, ...]]] = {
+    "all weights and biases were": {"fc1": ("weight", "bias"), "fc2": ("weight", "bias")},
+    "the weights of both layers were": {"fc1": ("weight",), "fc2": ("weight",)},
+    "the weight of fc1 was": {"fc1": ("weight",)},
+    "the weight of fc2 was": {"fc2": ("weight",)},
+}
 
 
 class MlpMistake(NamedTuple):
-    """A mistake: the code and text of its cause, and the MLP that has it."""
+    """A mistake: the code and text of its cause, and the wrong way of each stage that has one."""
 
     code: str
     text: str
-    make: Callable[[Mlp], Mlp]
+    ways: Mapping[str, Way]
+
+
+def compute_outputs(weights: Weights, x: Any, ways: Mapping[str, Way] | None = None) -> Array:
+    """Compute outputs ``[n, out]`` for ``x``, ``[n, in]``, in float64; ``ways`` are by stage."""
+    values = np.asarray(x, np.float64)
+    for stage, operator in _STAGES:
+        parts = ("weight", "bias") if operator == "linear" else ()
+        own = {part: np.asarray(weights[f"{stage}.{part}"], np.float64) for part in parts}
+        way = (ways or {}).get(stage)
+        values = (way.compute if way else call)(operator, {"input": values, **own})
+    return values
 
 
 def find_mlp_mistake(
-    weights: list[NDArray[np.float32]],
+    weights: Weights,
     inputs: Mapping[str, NDArray[np.float32]],
     expected: Mapping[str, NDArray[np.float32]],
     obtained: Mapping[str, NDArray[np.float32]],
@@ -67,7 +73,7 @@ def find_mlp_mistake(
 ) -> Cause | None:
     """Find the mistake that gives the obtained outputs, of the names of the inputs, ``[1, in]``.
 
-    ``weights`` are the four arrays of the MLP; ``tolerance`` is absolute.
+    ``weights`` are by ``NAMES``; ``tolerance`` is absolute.
     """
     names = [name for name in inputs if name in obtained]
     if len(names) < len(inputs) or any(obtained[n].shape != expected[n].shape for n in names):
@@ -76,23 +82,29 @@ def find_mlp_mistake(
         np.concatenate([np.asarray(side[name], np.float64) for name in names])
         for side in (inputs, expected, obtained)
     )
-    mlp = Mlp.of(weights)
-    single = list_mistakes(mlp)
-    alone = (*single, *list_rare_mistakes(), *_fit_factors(mlp, x, wrong))
+    single = list_mistakes(weights)
+    alone = (*single, *_list_rare_mistakes(), *_fit_factors(weights, x, wrong))
     for made in chain(((one,) for one in alone), combinations(single, 2)):
-        candidate, texts = mlp, [one.text for one in made]
-        for one in made:
-            candidate = one.make(candidate)
-        output = candidate(x)
+        output = compute_outputs(weights, x, _join_ways(made))
         if _is_close(output, wrong, tolerance) and not _is_close(output, right, tolerance):
             evidence = (
                 f"computed in that way, all outputs on {len(names)} inputs "
                 f"({', '.join(names)}) are the obtained ones"
             )
-            code, text = "+".join(one.code for one in made), ", and ".join(texts)
-            text = f"two causes at once: {text}" if len(made) > 1 else text
-            return Cause(code, text, evidence)
+            text = "two causes at once: " * (len(made) > 1) + ", and ".join(m.text for m in made)
+            return Cause("+".join(one.code for one in made), text, evidence)
     return None
+
+
+def _join_ways(made: tuple[MlpMistake, ...]) -> dict[str, Way]:
+    """Return the ways of all mistakes by stage; of two functions in one place the last."""
+    joined: dict[str, Way] = {}
+    for stage, way in chain.from_iterable(one.ways.items() for one in made):
+        if (first := joined.get(stage)) and not way.call:
+            settings, changes = {**first.set, **way.set}, {**first.change, **way.change}
+            way = replace(way, set=settings, change=changes, drop=(*first.drop, *way.drop))  # noqa: PLW2901 - both
+        joined[stage] = way
+    return joined
 
 
 def _is_close(one: Array, other: Array, tolerance: float) -> bool:
@@ -100,161 +112,133 @@ def _is_close(one: Array, other: Array, tolerance: float) -> bool:
         return bool((np.abs(one - other) <= tolerance + 1e-6 * np.abs(one)).all())
 
 
-#: Activations that an exporter may write, with torch's defaults.
-_ACTIVATIONS: dict[str, Change] = {
-    "tanh": np.tanh,
-    "a sigmoid": activate.sigmoid,
-    "a leaky ReLU": partial(activate.relu, slope=0.01),
-    "a leaky ReLU of slope 0.1": partial(activate.relu, slope=0.1),
-    "a leaky ReLU of slope 0.2": partial(activate.relu, slope=0.2),
-    "a leaky ReLU of slope 0.25, as PReLU starts with": partial(activate.relu, slope=0.25),
-    "SiLU": activate.silu,
-    "GELU": activate.gelu,
-    "GELU by tanh": partial(activate.gelu, form="tanh"),
-    "ELU": activate.elu,
-    "softplus": activate.TABLE["softplus"],
-    "softsign": activate.TABLE["softsign"],
-    "a hard sigmoid": partial(activate.sigmoid, hard=True),
-    "a hard sigmoid with ONNX's defaults": partial(activate.TABLE["hardsigmoid"], slope=0.2),
-    "a hard swish": activate.TABLE["hardswish"],
-    "ReLU6": partial(activate.relu, limit=6),
-    "SELU": activate.TABLE["selu"],
-    "Mish": activate.TABLE["mish"],
-    "a thresholded ReLU": lambda x: np.where(x > 1, x, 0),
-    "an absolute value": np.abs,
-    "an exponential": np.exp,
-    "a softmax": partial(activate.softmax, dim=-1),
-    "a log softmax": partial(activate.log_softmax, dim=-1),
-}
-
-
-def _name_activation(text: str, **places: Any) -> MlpMistake:
-    return MlpMistake("onnx-activation", text, lambda mlp: mlp._replace(**places))
-
-
-def list_mistakes(mlp: Mlp) -> list[MlpMistake]:
+def list_mistakes(weights: Weights) -> list[MlpMistake]:
     """List the mistakes of which two may come together."""
-
-    def change(code: str, text: str, **changes: Change) -> MlpMistake:
-        return MlpMistake(code, text, partial(_change, changes))
-
-    found = []
-    for layer in (1, 2):
-        weight, bias, name = f"weight{layer}", f"bias{layer}", f"fc{layer}"
-        # Swapped bytes of short numbers are as good as zero; outputs have the same values.
-        hidden = bool((np.abs(_swap_bytes(getattr(mlp, weight))) < _MIN_VISIBLE).all())
-        swapped = f"is stored big-endian{', or is all zero' if hidden else ''}"
-        turned = f"the Gemm of {name} takes its weight without transposing it (transB)"
-        found += [
-            change("onnx-trans-b", turned, **{weight: lambda w: w.reshape(w.shape[::-1]).T}),
-            change("onnx-bias", f"{name} has no bias", **{bias: np.zeros_like}),
-            change("onnx-byte-order", f"the weight of {name} {swapped}", **{weight: _swap_bytes}),
-            change(
-                "onnx-weight-zero", f"the weight of {name} is all zero", **{weight: np.zeros_like}
-            ),
-            change(
-                "onnx-byte-order", f"the bias of {name} is stored big-endian", **{bias: _swap_bytes}
-            ),
-        ]
-    found.append(_name_activation("the ReLU between the layers is missing", hidden=lambda x: x))
-    found.append(_name_activation("a ReLU follows the last layer", last=activate.relu))
-    found += [
-        _name_activation(f"{name} replaces the ReLU", hidden=function)
-        for name, function in _ACTIVATIONS.items()
-    ]
-    if mlp.weight1.size == mlp.weight2.size:
-        one, two = mlp.weight1, mlp.weight2
-        swap: dict[str, Any] = {
-            "weight1": two.reshape(one.shape),
-            "weight2": one.reshape(two.shape),
-        }
+    table, found = read_ways("onnx.toml"), []
+    for layer in ("fc1", "fc2"):
+        for way in table["layer"]:
+            text = way.text.format(layer)
+            if way.change == {"weight": "big_endian"}:
+                # Swapped bytes of short numbers are as good as zero: outputs have the same values.
+                swapped = call_one("big_endian", weights[f"{layer}.weight"])
+                text += ", or is all zero" * bool((np.abs(swapped) < _MIN_VISIBLE).all())
+            found.append(MlpMistake(way.code, text, {layer: way}))
+    found += [MlpMistake(way.code, way.text, {"hidden": way}) for way in table["missing"]]
+    found += _place_ways("added", {"last": "follows the last layer"})
+    found += _place_ways("activation", {"hidden": "replaces the ReLU"})
+    one, two = weights["fc1.weight"], weights["fc2.weight"]
+    if one.size == two.size:
         text = "the weights of fc1 and fc2 are exchanged"
-        found.append(MlpMistake("onnx-swapped", text, lambda other: other._replace(**swap)))
+        arrays = {"fc1": two.reshape(one.shape), "fc2": one.reshape(two.shape)}
+        ways = {layer: Way(code="", text="", set={"weight": w}) for layer, w in arrays.items()}
+        found.append(MlpMistake("onnx-swapped", text, ways))
     return found
 
 
-def list_rare_mistakes() -> list[MlpMistake]:
+def _place_ways(name: str, places: Mapping[str, str]) -> Iterator[MlpMistake]:
+    for way in read_ways("onnx.toml")[name]:
+        for stage, text in places.items():
+            yield MlpMistake(way.code, f"{way.text} {text}", {stage: way})
+
+
+def _list_rare_mistakes() -> Iterator[MlpMistake]:
     """List the mistakes that are looked for alone: with a second one too much would fit."""
-    softmax = "a softmax over the batch, which has one item,"
-    found = [
-        _name_activation("a ReLU precedes the first layer", first=activate.relu),
-        _name_activation(f"{softmax} follows the last layer", last=np.ones_like),
-        _name_activation(f"{softmax} replaces the ReLU", hidden=np.ones_like),
-    ]
-    for name, function in _ACTIVATIONS.items():
-        after = partial(lambda x, then: then(activate.relu(x)), then=function)
-        found.append(_name_activation(f"{name} follows the last layer", last=function))
-        found.append(_name_activation(f"{name} precedes the first layer", first=function))
-        found.append(_name_activation(f"{name} follows the ReLU", hidden=after))
-    groups = {
-        "all weights and biases were": ("weight1", "bias1", "weight2", "bias2"),
-        "the weights of both layers were": ("weight1", "weight2"),
-        "the weight of fc1 was": ("weight1",),
-        "the weight of fc2 was": ("weight2",),
-    }
-    for who, fields in groups.items():
-        for code, text, change in _CONVERSIONS:
-            changes = dict.fromkeys(fields, change)
-            found.append(MlpMistake(code, f"{who} {text}", partial(_change, changes)))
-    return found
+    last, first = {"last": "follows the last layer"}, {"first": "precedes the first layer"}
+    yield from _place_ways("added", first)
+    yield from _place_ways("batch", {**last, "hidden": "replaces the ReLU"})
+    yield from _place_ways("activation", {**last, **first, "after": "follows the ReLU"})
+    for who, layers in _CONVERTED.items():
+        for way in read_ways("onnx.toml")["number"]:
+            ways = {
+                layer: Way(code="", text="", change={part: way.change[part] for part in parts})
+                for layer, parts in layers.items()
+            }
+            yield MlpMistake(way.code, way.text.format(who), ways)
 
 
-def _change(changes: Mapping[str, Change], mlp: Mlp) -> Mlp:
-    changed: dict[str, Any] = {name: how(getattr(mlp, name)) for name, how in changes.items()}
-    return mlp._replace(**changed)
-
-
-#: Code, text and function of what may have been done to the numbers of an initialiser.
-_CONVERSIONS: tuple[tuple[str, str, Change], ...] = (
-    ("onnx-precision", "rounded to f16", partial(round_through, name="f16")),
-    ("onnx-precision", "rounded to bf16", partial(round_through, name="bf16")),
-    ("onnx-dtype", "stored as f16 and labelled bf16", partial(read_words, stored="f16")),
-    ("onnx-dtype", "stored as bf16 and labelled f16", partial(read_words, stored="bf16")),
-)
-
-
-def _swap_bytes(array: Array) -> Array:
-    with np.errstate(all="ignore"):
-        return array.astype("<f4").byteswap().astype(np.float64)
-
-
-def _fit_factors(mlp: Mlp, x: Array, obtained: Array) -> Iterator[MlpMistake]:
+def _fit_factors(weights: Weights, x: Array, obtained: Array) -> Iterator[MlpMistake]:
     """Fit the factors of each Gemm: alpha of its product, beta of its bias."""
-    with np.errstate(all="ignore"):
-        product = mlp.hidden(x @ mlp.weight1.T + mlp.bias1) @ mlp.weight2.T
-    bias = np.broadcast_to(mlp.bias2, product.shape)
+    product = compute_outputs({**weights, "fc2.bias": 0.0}, x)
     finite = bool(np.isfinite(product).all() and np.isfinite(obtained).all())
     if finite and obtained.size > 2:  # noqa: PLR2004 - two unknowns, and one more that proves them
+        bias = np.broadcast_to(weights["fc2.bias"], product.shape)
         columns = np.column_stack((product.ravel(), bias.ravel()))
-        (alpha, beta), *_ = np.linalg.lstsq(columns, obtained.ravel(), rcond=None)
+        alpha, beta = map(_round_factor, np.linalg.lstsq(columns, obtained.ravel())[0])
         for one, other in ((alpha, alpha), (alpha, 1.0), (1.0, beta), (alpha, beta)):
-            yield _make_factor_mistake(2, _round_factor(one), _round_factor(other))
+            yield _make_factor_mistake(weights, "fc2", one, other)
     for factor in _FACTORS:
         for one, other in ((factor, factor), (factor, 1.0), (1.0, factor)):
-            yield _make_factor_mistake(1, one, other)
+            yield _make_factor_mistake(weights, "fc1", one, other)
 
 
-def _make_factor_mistake(layer: int, alpha: float, beta: float) -> MlpMistake:
+def _make_factor_mistake(weights: Weights, layer: str, alpha: float, beta: float) -> MlpMistake:
     """Make the mistake of a Gemm that multiplies its product by alpha, and its bias by beta."""
+    product = f"the product of {layer} is multiplied by {alpha:g}"
     if alpha == beta:
-        text = f"the outputs of fc{layer} are multiplied by {alpha:g} (alpha and beta of its Gemm)"
+        text = f"the outputs of {layer} are multiplied by {alpha:g} (alpha and beta of its Gemm)"
     elif beta == 1:
-        text = f"the product of fc{layer} is multiplied by {alpha:g} (alpha of its Gemm)"
+        text = f"{product} (alpha of its Gemm)"
     elif alpha == 1:
-        text = f"the bias of fc{layer} is multiplied by {beta:g} (beta of its Gemm)"
+        text = f"the bias of {layer} is multiplied by {beta:g} (beta of its Gemm)"
     else:
-        text = (
-            f"the product of fc{layer} is multiplied by {alpha:g} and its bias by {beta:g} (alpha "
-            "and beta of its Gemm)"
-        )
-    scale: dict[str, Change] = {
-        f"weight{layer}": lambda weight: alpha * weight,
-        f"bias{layer}": lambda bias: beta * bias,
-    }
-    return MlpMistake("onnx-factor", text, partial(_change, scale))
+        text = f"{product} and its bias by {beta:g} (alpha and beta of its Gemm)"
+    factors = {"weight": alpha, "bias": beta}
+    wide = {part: np.asarray(weights[f"{layer}.{part}"], np.float64) for part in factors}
+    scaled = {part: factors[part] * array for part, array in wide.items()}
+    return MlpMistake("onnx-factor", text, {layer: Way(code="", text="", set=scaled)})
 
 
 def _round_factor(factor: float) -> float:
     """Return the short decimal that a factor was meant to be, where it is close to one."""
     short = float(f"{factor:.4g}")
     return short if abs(short - factor) <= 1e-5 * abs(factor) else float(factor)
+
+
+def find_misplaced_weights(model: Path, weights: Weights) -> Cause | None:
+    """Find weights stored in the file under a field, below 16, of neither raw_data nor float_data.
+
+    Those of fewer than two elements are left out, since they occur anywhere.
+    """
+    content, found = model.read_bytes(), {}
+    for name, weight in weights.items():
+        raw = weight.astype("<f4").tobytes()
+        payload = re.escape(encode_varint(len(raw)) + raw)
+        match = re.search(b"(.)" + payload, content, re.DOTALL) if weight.size > 1 else None
+        tag = match[1][0] if match else _LENGTH_DELIMITED | _RAW << 3
+        if tag & _WIRE_TYPE == _LENGTH_DELIMITED and tag >> 3 not in (_RAW, _FLOATS):
+            found[name] = tag >> 3
+    if not found:
+        return None
+    listing = ", ".join(f"{name} under field {field}" for name, field in found.items())
+    text = "the data of weights is stored under a field that is not theirs"
+    evidence = (
+        f"{len(found)} of {len(weights)} lie in the file byte for byte: {listing}; raw_data is "
+        f"field {_RAW}, float_data field {_FLOATS}"
+    )
+    return Cause("onnx-raw-data", text, evidence)
+
+
+def encode_varint(value: int) -> bytes:
+    """Encode a number as protobuf does: seven bits a byte, the lowest first."""
+    found = bytearray()
+    while value > 0x7F:  # noqa: PLR2004 - of the last byte the highest bit is 0
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*found, value))
+
+
+def find_unfilled_inputs(
+    inputs: list[tuple[str, str, list[object]]], weights: Weights
+) -> Cause | None:
+    """Find inputs of a session that are weights without a value of their own."""
+    shapes = {tuple(weight.shape): name for name, weight in weights.items()}
+    like_weights = [
+        f"{name} {list(shape)} like {shapes[tuple(shape)]}"
+        for name, _, shape in inputs
+        if tuple(shape) in shapes
+    ]
+    if len(inputs) <= 1 or not like_weights:
+        return None
+    text = "weights are inputs of the graph and have no initialiser"
+    evidence = f"onnxruntime asks for {len(inputs)} inputs, among them {', '.join(like_weights)}"
+    return Cause("onnx-inputs", text, evidence)

@@ -83,10 +83,7 @@ def propose_single(tensor: FailingTensor) -> Iterator[Hypothesis]:
 
 
 def propose_byte_shifts(tensor: FailingTensor) -> Iterator[Hypothesis]:
-    """Yield the checkpoint read from other bytes, or as elements of another size.
-
-    Tried after other tensors, since one of those is at every distance.
-    """
+    """Yield the checkpoint read from other bytes (as other tensors are), or in another size."""
     for source, layout in layouts.propose_shifts(tensor):
         if layout.expected.nbytes >= _MIN_PROVING_BYTES:
             yield Hypothesis(tensor, source, layout)
@@ -126,10 +123,7 @@ def _propose_double(tensor: FailingTensor) -> Iterator[Hypothesis]:
         yield from _propose_changed(tensor, source, layout)
     # A strided view of a large storage would have to be copied to be rearranged.
     if tensor.count <= block_mistakes.MAX_WHOLE:
-        for wrong in (
-            *layouts.propose_sources(tensor),
-            *block_mistakes.propose_sources(tensor),
-        ):
+        for wrong in (*layouts.propose_sources(tensor), *block_mistakes.propose_sources(tensor)):
             for layout in layouts.propose_layouts(wrong.values, obtained, _MAX_SHIFT):
                 yield Hypothesis(tensor, wrong, layout)
             yield from _propose_changed(tensor, wrong)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from parity.items.checks import BatchPosition
 from parity.lockfile import Locked
 
 
@@ -68,8 +67,8 @@ class ItemMove:
     """An item of a loader's case, by number or id, and its positions."""
 
     item: int
-    before: BatchPosition
-    after: BatchPosition
+    before: str
+    after: str
 
 
 @dataclass(frozen=True, kw_only=True)

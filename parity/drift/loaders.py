@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from parity.bundle.layout import find_batch_files, read_json
 from parity.drift.changes import ItemMove, LoaderDrift
 from parity.errors import ReferenceSuspectError
-from parity.items.checks import DeliveredBatches, locate_row
+from parity.items.checks import DeliveredBatches, format_position
 from parity.items.identity import ItemTable, identify_rows
 from parity.items.matching import UNKNOWN
 from parity.tensors import FormatError
@@ -114,7 +114,7 @@ def _compare_runs(name: str, old: _IdentifiedRun, new: _IdentifiedRun) -> Loader
         items=len(old.ids),
         moved=len(moves),
         moves=tuple(
-            ItemMove(item, locate_row(old.sizes, was), locate_row(new.sizes, now))
+            ItemMove(item, format_position(old.sizes, was), format_position(new.sizes, now))
             for item, was, now in moves[:MAX_MOVES]
         ),
         removed=_find_surplus(before, after),

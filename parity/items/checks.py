@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +21,6 @@ Bools = NDArray[np.bool_]
 _Batches = tuple[Sequence[int], int]
 
 
-class BatchPosition(NamedTuple):
-    """Batch and row of an item, both from 0."""
-
-    batch: int
-    row: int
-
-    def __str__(self) -> str:
-        return f"batch {self.batch} row {self.row}"
-
-
 @dataclass(frozen=True)
 class DeliveredBatches:
     """Items of all batches, one after another, as a loader delivered them."""
@@ -41,20 +30,16 @@ class DeliveredBatches:
     sizes: tuple[int, ...]  # Items of each batch; their sum is ``n``
 
 
-def locate_row(sizes: Sequence[int], position: int, first_batch: int = 0) -> BatchPosition:
-    """Return batch and row of the item at ``position``, for batches of these ``sizes``."""
+def format_position(sizes: Sequence[int], position: int, first_batch: int = 0) -> str:
+    """Format batch and row, both from 0, of the item at ``position``, for batches of ``sizes``."""
     ends = np.cumsum(sizes)
     batch = int(np.searchsorted(ends, position, "right"))
-    row = int(position - (ends[batch - 1] if batch else 0))
-    return BatchPosition(first_batch + batch, row)
+    return f"batch {first_batch + batch} row {position - (ends[batch - 1] if batch else 0)}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderRun:
-    """A loader's wrong run, and the expected one: items in order, and the items of each batch.
-
-    Rows that are not an item are left out.
-    """
+    """A loader's wrong run and the expected one: items, without rows that are none, and sizes."""
 
     expected: Ints
     obtained: Ints

@@ -7,21 +7,15 @@ A verdict never depends on it: a diagnosis that fails leaves the finding as it i
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
-from parity.items.matching import UNKNOWN
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Mapping
 
     from parity.checkpoints import StorageLocation
     from parity.diagnose.cause import Cause
     from parity.results import Finding
-    from parity.suites.item_findings import LoaderAudit
-    from parity.tensors.stored import StoredTensor
+    from parity.tensors.stored import StoredTensor, Tensors
 
 
 def add_cause(finding: Finding, find: Callable[[], Cause | None]) -> Finding:
@@ -43,7 +37,7 @@ def add_tensor_cause(
     tolerances: Mapping[str, float],
     *,
     locate: Callable[[], Mapping[str, StorageLocation]],
-    others: Mapping[str, StoredTensor],
+    others: Tensors,
 ) -> Finding:
     """Add the cause to a finding about the values of a tensor, which it names.
 
@@ -82,51 +76,13 @@ def find_wrong_decoder(
         return None
 
 
-def add_delivery_cause(findings: Sequence[Finding], audit: LoaderAudit) -> list[Finding]:
-    """Add the cause of the whole run to findings about delivered items and their order."""
-    if (audit.obtained == UNKNOWN).any():
-        return list(findings)
+def add_loader_cause(finding: Finding, name: str, *arguments: Any) -> Finding:
+    """Add the cause that a function of ``diagnose.loaders.causes`` finds to an error."""
 
     def find() -> Cause | None:
         from parity.diagnose.loaders import causes
 
-        return (causes.find_run_cause if audit.trusted else causes.find_batch_order)(audit)
+        found: Cause | None = getattr(causes, name)(*arguments)
+        return found
 
-    return [add_cause(one, find) if one.level == "error" else one for one in findings]
-
-
-def add_feature_cause(finding: Finding, audit: LoaderAudit) -> Finding:
-    """Add the cause to a finding about unknown rows; in an ordered case each has its item."""
-
-    def find() -> Cause | None:
-        from parity.diagnose.loaders import causes
-
-        expected, obtained = audit.table[audit.expected], audit.batches.features
-        if audit.ordered and len(expected) == len(obtained):
-            return causes.find_value_function(
-                expected, obtained, audit.tolerance, "feature value", "feature values"
-            )
-        return causes.find_row_rounding(expected, obtained, "feature values")
-
-    return add_cause(finding, find)
-
-
-def add_label_cause(
-    finding: Finding, audit: LoaderAudit, expected_labels: NDArray[np.floating]
-) -> Finding:
-    """Add the cause to a finding about labels that are not those of their items."""
-
-    def find() -> Cause | None:
-        from parity.diagnose.loaders import causes
-
-        known = audit.obtained != UNKNOWN
-        obtained = audit.obtained[known]
-        # Rows that are no item leave holes, over which only a roll of the rest can be seen.
-        whole = bool(known.all())
-        table = expected_labels if whole else expected_labels[:0]
-        sizes = audit.batches.sizes if whole else ()
-        return causes.find_label_cause(
-            expected_labels[obtained], audit.batches.labels[known], table, obtained, sizes
-        )
-
-    return add_cause(finding, find)
+    return add_cause(finding, find) if finding.level == "error" else finding

@@ -13,7 +13,7 @@ from parity.items.checks import DeliveredBatches, Floats, Ints, LoaderRun, Membe
 from parity.items.matching import UNKNOWN
 from parity.items.shuffles import IMPROBABLE, find_likeness, measure_order_chance
 from parity.results import Finding, Level
-from parity.suites import diagnosis
+from parity.suites.diagnosis import add_loader_cause
 from parity.suites.messages import (
     EXAMPLES,
     format_list,
@@ -43,7 +43,7 @@ class LoaderAudit(LoaderRun):
     def format_position(self, position: int) -> str:
         """Format batch and row of a delivered row."""
         slot = position if self.slots is None else int(self.slots[position])
-        return str(checks.locate_row(self.batches.sizes, slot, self.first_batch))
+        return checks.format_position(self.batches.sizes, slot, self.first_batch)
 
     def find_ids(self, items: Any) -> Any:
         """Return the id of an item, or those of an array of items."""
@@ -58,7 +58,8 @@ def check_items(audit: LoaderAudit, members: MembershipDifference) -> list[Findi
         found.append(_report_not_finite(audit, members.unknown[~is_finite]))
     if is_finite.any():
         finding = _report_unknown(audit, members.unknown[is_finite])
-        found.append(diagnosis.add_feature_cause(finding, audit))
+        sides = audit.table[audit.expected], audit.batches.features, audit.tolerance
+        found.append(add_loader_cause(finding, "find_feature_cause", *sides, audit.ordered))
     return [*found, *check_known_items(audit, members)]
 
 
@@ -79,7 +80,10 @@ def check_known_items(audit: LoaderAudit, members: MembershipDifference) -> list
     ]
     if audit.ordered and not members and len(audit.expected) == len(audit.obtained):
         found += _check_order(audit)
-    return diagnosis.add_delivery_cause(found, audit)
+    if (audit.obtained == UNKNOWN).any():
+        return found
+    name = "find_run_cause" if audit.trusted else "find_batch_order"
+    return [add_loader_cause(one, name, audit) for one in found]
 
 
 def _report_not_finite(audit: LoaderAudit, positions: Ints) -> Finding:
@@ -157,7 +161,7 @@ def _report_missing(audit: LoaderAudit, members: MembershipDifference) -> list[F
         if not audit.ordered:
             return text
         row = int(np.flatnonzero(audit.expected == item)[0])
-        place = checks.locate_row(audit.expected_sizes, row, audit.first_batch)
+        place = checks.format_position(audit.expected_sizes, row, audit.first_batch)
         return f"{text} (expected in {place})"
 
     absent = _drop_reported(audit, members)
@@ -226,7 +230,10 @@ def check_labels(audit: LoaderAudit, expected_labels: NDArray[np.floating]) -> l
         obtained=format_number(obtained[first]),
         measures={"labels_wrong": len(result.wrong), "fractions": len(result.fractional)},
     )
-    return [diagnosis.add_label_cause(finding, audit, expected_labels)]
+    # Rows that are no item leave holes, over which only a roll of the rest can be seen.
+    table = expected_labels if sizes else expected_labels[:0]
+    more = (expected, obtained, table, audit.obtained[known], sizes)
+    return [add_loader_cause(finding, "find_label_cause", *more)]
 
 
 def check_shuffle(obtained: Ints, classes: Ints | int, case: str, start: int = 0) -> list[Finding]:

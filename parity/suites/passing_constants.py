@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parity.tensors.dtypes import DType
+from parity.tensors.elements import compute_allowed
 
 _FEWEST_FOR_CONSTANT = 8  # elements
 _ELEMENTWISE = ("max_abs", "relative", "ulp", "atol", "rtol")
@@ -65,22 +66,10 @@ class PassingConstants:
 
     def _compute_allowed(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Compute the largest error allowed for each element, under all tolerances."""
-        allowed = np.full(len(values), np.inf)
-        for name, tolerance in self.tolerances.items():
-            if name == "max_abs":
-                allowed = np.minimum(allowed, tolerance)
-            elif name == "relative":
-                allowed = np.minimum(allowed, tolerance * np.abs(values))
-            elif name == "ulp":
-                size = np.maximum(np.abs(values), self.dtype.smallest_normal)
-                step = np.ldexp(self.dtype.epsilon, np.frexp(size)[1] - 1)
-                allowed = np.minimum(allowed, tolerance * step)
-        absolute, relative = (self.tolerances.get(name) for name in ("atol", "rtol"))
-        if absolute is not None or relative is not None:
-            allowed = np.minimum(allowed, (absolute or 0.0) + (relative or 0.0) * np.abs(values))
-        if not set(_ELEMENTWISE) & self.tolerances.keys():
-            allowed[:] = np.inf if self.is_free or "cosine" in self.tolerances else 0.0
-        return allowed
+        if set(_ELEMENTWISE) & self.tolerances.keys():
+            return compute_allowed(np.abs(values), self.tolerances, self.dtype)
+        is_free = self.is_free or "cosine" in self.tolerances
+        return np.full(len(values), np.inf if is_free else 0.0)
 
     def list_passing(self) -> Iterator[tuple[complex, str]]:
         """Yield the constants that would pass, zero first, each with a description.

@@ -17,14 +17,14 @@ from parity.suites.messages import EXAMPLES
 from parity.tensors.compare import select_bounds
 from parity.tensors.dtypes import DTYPES, DType
 from parity.tensors.folder import list_tensors
-from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor, Tensors
 
 
 @dataclass(frozen=True, kw_only=True)
 class TensorReference:
     """The tensors that a port must produce for one case."""
 
-    tensors: Mapping[str, StoredTensor]
+    tensors: Tensors
     tolerances: Mapping[str, float]  # Apply to each of them
     #: Names that a port may dump though no reference exists, with their dtype.
     unreferenced: Mapping[str, str] = field(default_factory=dict)

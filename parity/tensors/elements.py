@@ -53,6 +53,21 @@ def resolve_close(bounds: Mapping[str, float], *dtypes: DType) -> Mapping[str, f
     return {"atol": max(atol for _, atol in pairs), "rtol": max(rtol for rtol, _ in pairs), **rest}
 
 
+def compute_allowed(
+    size: NDArray[np.float64], bounds: Mapping[str, float], dtype: DType
+) -> NDArray[np.float64]:
+    """Compute the largest error that elementwise bounds allow for values of ``size``."""
+    with np.errstate(invalid="ignore"):  # without a limit, of zero
+        relative = bounds.get("relative", np.inf) * size
+        allowed: NDArray[np.float64] = np.fmin(bounds.get("max_abs", np.inf), relative)
+    if "ulp" in bounds:
+        exponent = np.frexp(np.maximum(size, dtype.smallest_normal))[1]
+        allowed = np.fmin(allowed, bounds["ulp"] * np.ldexp(dtype.epsilon, exponent - 1))
+    if {"atol", "rtol"} & bounds.keys():
+        allowed = np.fmin(allowed, bounds.get("atol", 0.0) + bounds.get("rtol", 0.0) * size)
+    return allowed
+
+
 class ElementComparison:
     """The measures of two tensors, updated chunk by chunk."""
 

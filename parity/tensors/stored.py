@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from io import FileIO
@@ -115,6 +115,9 @@ class StoredTensor:
             FormatError: The file cannot be opened.
         """
         return TensorReader(self)
+
+
+Tensors = Mapping[str, StoredTensor]
 
 
 class TensorReader:

@@ -21,7 +21,6 @@ from parity.drift.changes import (
     TreeDrift,
 )
 from parity.errors import ConfigError
-from parity.items.checks import BatchPosition
 from parity.lockfile import Locked
 from parity.port.process import NotStartedError, ProcessResult
 from parity.reports import drift_console, drift_text
@@ -234,7 +233,7 @@ TREES = TreeDrift(
             case="keep",
             items=11,
             moved=2,
-            moves=(ItemMove(4, BatchPosition(0, 2), BatchPosition(1, 1)),),
+            moves=(ItemMove(4, "batch 0 row 2", "batch 1 row 1"),),
             removed=(3,),
             added=(12, 13),
             unknown=1,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from parity.codes import list_codes
-from parity.diagnose import onnx_mlp, onnx_weights
+from parity.diagnose import onnx_mlp
 from parity.diagnose.loaders import causes
 from parity.items.records import compute_epoch_order
 from parity.lab.faults.onnx_faults import OnnxExport
@@ -281,7 +281,10 @@ INPUTS = {
     "zeros": np.zeros((1, 4), "<f4"),
     "random": (_DRAWS.integers(-64, 64, (1, 4)) / 64).astype("<f4"),
 }
-NAMES = ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
+
+
+def name_weights(arrays: Any) -> dict[str, Any]:
+    return dict(zip(onnx_mlp.NAMES, arrays, strict=True))
 
 
 def right(x: Any) -> Any:
@@ -292,7 +295,7 @@ def right(x: Any) -> Any:
 def forward_cause(wrong: Any) -> Any:
     due = {name: right(x) for name, x in INPUTS.items()}
     received = {name: np.asarray(wrong(x, *WEIGHTS), "<f4") for name, x in INPUTS.items()}
-    return onnx_mlp.find_mlp_mistake(WEIGHTS, INPUTS, due, received, 1e-5)
+    return onnx_mlp.find_mlp_mistake(name_weights(WEIGHTS), INPUTS, due, received, 1e-5)
 
 
 def relu(x: Any) -> Any:
@@ -357,7 +360,7 @@ def test_a_weight_of_zeros_that_is_no_swapped_one() -> None:
         for name, x in INPUTS.items()
     }
     received = {name: (0 * due[name] + weights[3]).astype("<f4") for name in INPUTS}
-    found = onnx_mlp.find_mlp_mistake(weights, INPUTS, due, received, 1e-5)
+    found = onnx_mlp.find_mlp_mistake(name_weights(weights), INPUTS, due, received, 1e-5)
     assert found is not None
     assert (found.code, found.text) == ("onnx-weight-zero", "the weight of fc2 is all zero")
 
@@ -375,7 +378,8 @@ def test_weights_of_one_size_that_are_exchanged() -> None:
         {name: relu(x @ w.T + bias1) @ v.T + bias2 for name, x in INPUTS.items()}
         for w, v in ((one, two), (two.reshape(8, 4), one.reshape(4, 8)))
     )
-    found = onnx_mlp.find_mlp_mistake([one, bias1, two, bias2], INPUTS, due, received, 1e-5)
+    weights = name_weights([one, bias1, two, bias2])
+    found = onnx_mlp.find_mlp_mistake(weights, INPUTS, due, received, 1e-5)
     assert found is not None
     assert (found.code, found.text) == (
         "onnx-swapped",
@@ -385,27 +389,25 @@ def test_weights_of_one_size_that_are_exchanged() -> None:
 
 def test_weights_under_another_field(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
-    weights = dict(zip(NAMES, WEIGHTS, strict=True))
+    weights = name_weights(WEIGHTS)
     path = tmp_path / "mlp.onnx"
     OnnxExport(tuple(WEIGHTS), is_misplaced=True).write(path)
-    found = onnx_weights.find_misplaced_weights(path, weights)
+    found = onnx_mlp.find_misplaced_weights(path, weights)
     assert found is not None
     assert found.evidence.startswith("4 of 4 lie in the file byte for byte: fc1.weight under field")
     OnnxExport(tuple(WEIGHTS)).write(path)
-    assert onnx_weights.find_misplaced_weights(path, weights) is None
+    assert onnx_mlp.find_misplaced_weights(path, weights) is None
 
 
 def test_weights_that_are_inputs() -> None:
-    weights = dict(zip(NAMES, WEIGHTS, strict=True))
+    weights = name_weights(WEIGHTS)
     requested: list[Any] = [("x", "f", [1, 4]), ("w", "f", [8, 4])]
-    assert str(onnx_weights.find_unfilled_inputs(requested, weights)) == (
+    assert str(onnx_mlp.find_unfilled_inputs(requested, weights)) == (
         "weights are inputs of the graph and have no initialiser: onnxruntime asks for 2 inputs, "
         "among them w [8, 4] like fc1.weight"
     )
-    assert onnx_weights.find_unfilled_inputs(requested[:1], weights) is None
-    assert (
-        onnx_weights.find_unfilled_inputs([*requested[:1], ("mask", "f", [1, 1])], weights) is None
-    )
+    assert onnx_mlp.find_unfilled_inputs(requested[:1], weights) is None
+    assert onnx_mlp.find_unfilled_inputs([*requested[:1], ("mask", "f", [1, 1])], weights) is None
 
 
 def test_a_mistake_that_these_weights_cannot_show_is_not_named() -> None:
@@ -414,4 +416,4 @@ def test_a_mistake_that_these_weights_cannot_show_is_not_named() -> None:
     one, bias1, two, bias2 = weights
     due = {name: relu(x @ one.T + bias1) @ two.T + bias2 for name, x in INPUTS.items()}
 
-    assert onnx_mlp.find_mlp_mistake(weights, INPUTS, due, due, 1e-5) is None
+    assert onnx_mlp.find_mlp_mistake(name_weights(weights), INPUTS, due, due, 1e-5) is None

@@ -11,11 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from parity.items.checks import (
-    BatchPosition,
     DeliveredBatches,
     compare_labels,
     compare_membership,
-    locate_row,
+    format_position,
 )
 from parity.items.identity import ItemTable, find_nearest, identify_rows
 from parity.items.matching import UNKNOWN
@@ -111,15 +110,9 @@ class TestMembership:
 
 class TestPlaces:
     def test_places_are_batch_and_row(self) -> None:
-        assert [locate_row((2, 1, 3), position) for position in range(6)] == [
-            BatchPosition(0, 0),
-            BatchPosition(0, 1),
-            BatchPosition(1, 0),
-            BatchPosition(2, 0),
-            BatchPosition(2, 1),
-            BatchPosition(2, 2),
-        ]
-        assert str(BatchPosition(3, 0)) == "batch 3 row 0"
+        found = [format_position((2, 1, 3), position) for position in range(6)]
+        places = ((0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (2, 2))
+        assert found == [f"batch {batch} row {row}" for batch, row in places]
 
 
 #: due, came -> wrong, fractions, rolled, permuted.
@@ -283,7 +276,7 @@ def test_features_decide_and_labels_and_places_where_they_leave_a_choice(name: s
 
 
 def test_a_place_among_batches_is_that_among_their_sizes() -> None:
-    assert locate_row((2, 3), 3) == BatchPosition(1, 1)
+    assert format_position((2, 3), 3, 4) == "batch 5 row 1"
 
 
 @pytest.mark.parametrize(("distance", "reported"), [(64, 64), (-64, -64), (65, 0)])

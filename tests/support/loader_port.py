@@ -105,7 +105,7 @@ class Port:
 
     def run(self, case: Case, values: dict[str, str], folder: Path, state: bytes | None) -> None:
         """Run one case; only policy, batch size and the like are from its `meta.json`."""
-        meta, seed = case.detail.meta, int(values["seed"])
+        meta, seed = case.detail[0], int(values["seed"])
         rank, world = int(values.get("rank", 0)), int(values.get("world", 1))
         workers = int(values.get("workers", 0))
 

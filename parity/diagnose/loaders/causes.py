@@ -117,14 +117,19 @@ def _propose_narrowed(expected: Floats, plural: str) -> Iterator[tuple[str, str,
     yield "cut-bf16", f"the {plural} were cut to bfloat16", cut_to_bf16(expected.astype("<f4"))
 
 
-def find_row_rounding(expected: Floats, obtained: Floats, plural: str) -> Cause | None:
-    """Find the rounding that turns expected rows, ``(k, d)``, into all obtained ones, ``(n, d)``.
+def find_feature_cause(
+    expected: Floats, obtained: Floats, tolerance: float, is_ordered: bool
+) -> Cause | None:
+    """Find what turns the features of expected rows, ``(k, d)``, into all obtained, ``(n, d)``.
 
-    Their order is free; ``plural`` names the values.
+    Where the order is free, or the numbers of rows differ, that can only be a rounding.
     """
+    if is_ordered and len(expected) == len(obtained):
+        names = "feature value", "feature values"
+        return find_value_function(expected, obtained, tolerance, *names)
     expected_rows = {row.tobytes() for row in expected}
     obtained_rows = {row.tobytes() for row in obtained}
-    for code, text, predicted in _propose_narrowed(expected, plural):
+    for code, text, predicted in _propose_narrowed(expected, "feature values"):
         rows = {row.tobytes() for row in predicted}
         if rows != expected_rows and obtained_rows <= rows:
             evidence = f"all {len(obtained):,} rows are rows of the data set, so rounded"

@@ -11,7 +11,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from parity.diagnose.float_transforms import cut_to_bf16, round_through
+from parity.diagnose.float_transforms import cut_to_bf16, read_words, round_through
 from parity.diagnose.stages.base import NAMES, Array, Function
 
 
@@ -200,6 +200,11 @@ TABLE: dict[str, Function] = {
 #: Changes of an argument or a result, which rows of ``ways.toml`` name.
 CHANGES: dict[str, Function] = {
     "single": lambda one: round_through(np.asarray(one), "f32"),
+    "f16": lambda one: round_through(one, "f16"),
+    "bf16": lambda one: round_through(one, "bf16"),
+    "f16_as_bf16": lambda one: read_words(one, "f16"),
+    "bf16_as_f16": lambda one: read_words(one, "bf16"),
+    "big_endian": lambda one: one.astype("<f4").byteswap().astype(np.float64),
     "cut": lambda one: cut_to_bf16(np.asarray(one)),
     "int32": lambda one: np.asarray(one).astype(np.int32),
     "uint8": lambda one: np.asarray(one).astype(np.uint8),

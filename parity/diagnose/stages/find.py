@@ -72,7 +72,7 @@ class StageCause:
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """A row of ``ways.toml``."""
+    """A row of ``ways.toml``, or of ``onnx.toml``."""
 
     code: str
     text: str
@@ -108,9 +108,9 @@ class Way:
 
 
 @cache
-def read_ways() -> Mapping[str, tuple[Way, ...]]:
+def read_ways(name: str = "ways.toml") -> Mapping[str, tuple[Way, ...]]:
     """Return the wrong ways of each operator, in their order; those of every one under ``*``."""
-    text = files("parity.diagnose.stages").joinpath("ways.toml").read_text(encoding="utf-8")
+    text = files("parity.diagnose.stages").joinpath(name).read_text(encoding="utf-8")
     ways: dict[str, tuple[Way, ...]] = {}
     for operators, rows in tomllib.loads(text).items():
         for operator in operators.split():

@@ -162,10 +162,7 @@ def index_add(
 def pad(
     input: Array, pad: Sequence[int], mode: str = "constant", value: float = 0, *, turned: int = 1
 ) -> Array:
-    """Add borders in pairs from the last axis on, from the first if not ``turned``.
-
-    Negative ones crop.
-    """
+    """Add borders in pairs from the last axis on, else (``turned`` 0) the first; negative crop."""
     pairs = [*zip(pad[::2], pad[1::2], strict=True), *[(0, 0)] * (input.ndim - len(pad) // 2)]
     pairs = pairs[::-1] if turned else pairs
     added = [(max(before, 0), max(after, 0)) for before, after in pairs]

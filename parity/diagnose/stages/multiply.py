@@ -21,10 +21,7 @@ def linear(
     reshaped: bool = False,
     times: int = 1,
 ) -> Array:
-    """Return ``input @ weight.T + times * bias``; ``turned`` leaves the weight as it is.
-
-    ``reshaped`` reads the weight's bytes as if it were ``[in, out]``.
-    """
+    """Return ``input @ weight.T + times * bias``, or with the weight ``turned`` or ``reshaped``."""
     matrix = weight if turned else weight.T
     if reshaped:
         matrix = weight.reshape(weight.T.shape)

@@ -12,15 +12,13 @@ import numpy as np
 
 from parity.diagnose.stages import (
     activate,
-    convolve,
     elementwise,
     move,
     multiply,
-    normalize,
     reduce,
-    resample,
     sequence,
     train,
+    windows,
 )
 from parity.diagnose.stages.base import NAMES, check_broadcast, check_size
 from parity.diagnose.stages.elementwise import CHANGES
@@ -30,8 +28,8 @@ Arguments = dict[str, Any]
 ERRORS = (LookupError, ArithmeticError, TypeError, ValueError)
 
 _MODULES: tuple[Any, ...] = (
-    *(activate, convolve, elementwise, move, multiply),
-    *(normalize, reduce, resample, sequence, train),
+    *(activate, elementwise, move, multiply),
+    *(reduce, sequence, train, windows),
 )
 #: Every function by the name of its operator.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {

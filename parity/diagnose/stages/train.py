@@ -120,10 +120,7 @@ def cross_entropy_loss(
     before: bool = False,
     **ways: bool,
 ) -> Array:
-    """Return the cross entropy of logits; ``before`` takes a softmax first.
-
-    ``probabilities`` takes the logarithm of the input itself.
-    """
+    """Return the cross entropy of logits, after a softmax (``before``), or of ``probabilities``."""
     axis = 0 if input.ndim == 1 else 1
     with np.errstate(invalid="ignore", divide="ignore"):
         logs = np.log(input) if probabilities else log_softmax(input, axis, before=before)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from parity.lab.faults import Fault, make_fault, make_file_fault
-from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import Tensors
 
 
 def overwrite(path: Path, offset: int, content: bytes) -> None:
@@ -30,7 +30,7 @@ def append_bytes(path: Path) -> None:
     path.write_bytes(path.read_bytes() + bytes(4))
 
 
-def list_file_faults(tensors: Mapping[str, StoredTensor], root: Path) -> Iterator[Fault]:
+def list_file_faults(tensors: Tensors, root: Path) -> Iterator[Fault]:
     """List faults of the dump's files, shown on the first tensor with a file of its own."""
     paths = {
         name: stored.path.relative_to(root)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from parity.suites.base import Case
 from parity.suites.serialize.suite import find_reference_path
 from parity.suites.tensors.rules import read_references
 from parity.tensors.folder import list_tensors
-from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import Tensors
 
 
 def write_dataloader_dump(case: Case, folder: Path) -> list[Fault] | None:
@@ -53,7 +53,7 @@ def write_pipeline_dump(case: Case, folder: Path) -> list[Fault] | None:
 
     The state and the draws that a case asks for are written in any case.
     """
-    meta, expected = case.detail.meta, case.detail.expected
+    meta, expected = case.detail
     run = _copy_batches(case, folder)
     write_statements(meta, folder)
     faults = list(list_scale_faults(meta, expected.dataset)) if case.expect != "refuse" else []
@@ -136,7 +136,7 @@ def _copy_files(paths: Iterable[Path], root: Path, folder: Path) -> None:
         shutil.copyfile(path, target)
 
 
-def _list_faults(case: Case, tensors: Mapping[str, StoredTensor], folder: Path) -> list[Fault]:
+def _list_faults(case: Case, tensors: Tensors, folder: Path) -> list[Fault]:
     checkpoint = case.placeholders.get("checkpoint")
     records = checkpoints.locate_tensors(case.folder, Path(checkpoint)) if checkpoint else {}
     exact = bool(case.tolerances.get("exact"))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from parity.bundle.tensor_rules import Rule
 from parity.lab.faults import Fault
 from parity.lab.faults.tensor_faults import inject_everywhere
-from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import Tensors
 
 Array = NDArray[Any]
 Change = Callable[[Array, Mapping[str, Any]], Array | None]
@@ -71,9 +71,7 @@ _FAULTS: dict[str, tuple[str, str, Change]] = {
 }  # fmt: skip
 
 
-def list_measure_faults(
-    rules: Mapping[str, Rule], tensors: Mapping[str, StoredTensor], root: Path
-) -> Iterator[Fault]:
+def list_measure_faults(rules: Mapping[str, Rule], tensors: Tensors, root: Path) -> Iterator[Fault]:
     """List the faults of the measures in ``rules``, for the right dump in files below ``root``."""
     for measure, (name, text, change) in _FAULTS.items():
         settings = {

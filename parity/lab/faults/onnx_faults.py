@@ -1,6 +1,6 @@
 """Faults of an ONNX exporter, made with the bundle's own weights; needs the library onnx.
 
-Wrong numbers of weights are those that ``diagnose.onnx_mlp`` computes.
+Wrong numbers of weights are those that ``diagnose.float_transforms`` computes.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parity.diagnose.onnx_mlp import Mlp, list_rare_mistakes
-from parity.diagnose.onnx_weights import encode_varint
+from parity.diagnose.float_transforms import read_words, round_through
+from parity.diagnose.onnx_mlp import NAMES, compute_outputs, encode_varint
 from parity.errors import DumpError, Problem
 from parity.lab.faults import Fault, InjectionResult, make_file_fault
 from parity.tensors.bin import encode_tensor, locate_batch, read_tensor
 
 Array = NDArray[np.float32]
 
-_NAMES = ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
 #: Wire tags of TensorProto's field raw_data (9), and of field 15, which no version defines.
 _RAW_DATA_TAG, _UNKNOWN_TAG = bytes([9 << 3 | 2]), bytes([15 << 3 | 2])
 
@@ -81,7 +80,7 @@ class OnnxExport:
             output = "y" if number == len(kinds) else f"t{number}"
             attributes: dict[str, Any] = {}
             if kind == "Gemm":
-                inputs += _NAMES[2 * layer : 2 * layer + 1 + self.has_bias[layer]]
+                inputs += NAMES[2 * layer : 2 * layer + 1 + self.has_bias[layer]]
                 attributes["transB"] = int(self.has_trans_b[layer])
                 if self.factors[layer] != 1:
                     attributes |= dict.fromkeys(("alpha", "beta"), self.factors[layer])
@@ -96,7 +95,7 @@ class OnnxExport:
         dims = list(weight.shape)
         if index in (0, 2) and not self.has_trans_b[index // 2]:
             dims.reverse()  # a port whose Gemm does not transpose states the shape that fits
-        tensor = onnx.TensorProto(name=_NAMES[index], dims=dims, data_type=onnx.TensorProto.FLOAT)
+        tensor = onnx.TensorProto(name=NAMES[index], dims=dims, data_type=onnx.TensorProto.FLOAT)
         if not self.is_empty:
             order = ">f4" if index in self.big_endian else "<f4"
             tensor.raw_data = weight.astype(order).tobytes()
@@ -120,11 +119,11 @@ def write_correct_dump(folder: Path, target: Path) -> OnnxExport:
     stored = locate_batch(folder / "mlp_weights.bin", counted=False)
     export = OnnxExport(tuple(one.read_array() for one in stored))
     export.write(target / "mlp.onnx")
-    forward = Mlp.of(list(export.weights))
+    weights = dict(zip(NAMES, export.weights, strict=True))
     for path in sorted(folder.glob("input_*.bin")):
         x = read_tensor(path)
         name = path.stem.removeprefix("input_")
-        output = forward(x.astype(np.float64)).astype(np.float32)
+        output = compute_outputs(weights, x).astype(np.float32)
         (target / f"port_forward_{name}.bin").write_bytes(encode_tensor(output))
     return export
 
@@ -156,26 +155,26 @@ _EXPORT_FAULTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
      {"is_misplaced": True}),
     ("onnx-no-data", "initialisers have no data", "onnx-load", {"is_empty": True}),
 )
-#: Texts of ``list_rare_mistakes``, by the name of the fault.
-_WEIGHT_FAULTS = {
-    "onnx-weights-f16": "all weights and biases were rounded to f16",
-    "onnx-weights-bf16": "all weights and biases were rounded to bf16",
-    "onnx-f16-as-bf16": "all weights and biases were stored as f16 and labelled bf16",
-}
+#: Name, text, code of the cause, and the change of all numbers.
+_WEIGHT_FAULTS = (
+    ("onnx-weights-f16", "all weights and biases were rounded to f16", "onnx-precision",
+     partial(round_through, name="f16")),
+    ("onnx-weights-bf16", "all weights and biases were rounded to bf16", "onnx-precision",
+     partial(round_through, name="bf16")),
+    ("onnx-f16-as-bf16", "all weights and biases were stored as f16 and labelled bf16",
+     "onnx-dtype", partial(read_words, stored="f16")),
+)
 # fmt: on
 
 
 def list_onnx_faults(export: OnnxExport) -> Iterator[Fault]:
     """List the faults of an exporter."""
-    right = Mlp.of(list(export.weights))
-    mistakes = {one.text: one for one in list_rare_mistakes()}
     moved = np.roll(export.weights[0], -1)
     rows: list[tuple[str, str, str, OnnxExport, str]] = [
         *((name, text, code, replace(export, **changes), "")
           for name, text, code, changes in _EXPORT_FAULTS),
-        *((name, text, mistakes[text].code,
-           _replace_weights(export, mistakes[text].make(right)), "")
-          for name, text in _WEIGHT_FAULTS.items()),
+        *((name, text, code, replace(export, weights=tuple(map(change, export.weights))), "")
+          for name, text, code, change in _WEIGHT_FAULTS),
         ("onnx-weights-moved", "a weight's data begins one element late", "",
          replace(export, weights=(moved, *export.weights[1:])),
          "outputs alone do not show which weight is wrong"),
@@ -188,11 +187,6 @@ def list_onnx_faults(export: OnnxExport) -> Iterator[Fault]:
     yield Fault(name="onnx-forward-off", text=text, inject=_change_forward, why_unnamed=why)
     text = "no model is written"
     yield make_file_fault("onnx-missing", text, "onnx-missing", Path.unlink, "mlp.onnx")
-
-
-def _replace_weights(export: OnnxExport, mlp: Mlp) -> OnnxExport:
-    arrays = (mlp.weight1, mlp.bias1, mlp.weight2, mlp.bias2)
-    return replace(export, weights=tuple(array.astype(np.float32) for array in arrays))
 
 
 def _write_export(export: OnnxExport, path: Path) -> bool:

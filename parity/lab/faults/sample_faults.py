@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,13 @@ from parity.lab.faults import Fault
 from parity.lab.faults.tensor_faults import inject_everywhere
 from parity.lab.zoo.case import ExpectedTensor
 from parity.suites.tensors.stage_causes import make_trace
-from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import Tensors
 
 #: Added to an element, in units of the sample's largest one.
 _OFF = 2.0
 
 
-def complete_samples(
-    detail: TensorCase, references: Mapping[str, StoredTensor]
-) -> dict[str, ExpectedTensor]:
+def complete_samples(detail: TensorCase, references: Tensors) -> dict[str, ExpectedTensor]:
     """Return what a port must dump: references, samples completed from the stages before them.
 
     Elements that cannot be computed are zeros.
@@ -44,9 +42,7 @@ def complete_samples(
     return tensors
 
 
-def list_sample_faults(
-    detail: TensorCase, tensors: Mapping[str, StoredTensor], folder: Path
-) -> Iterator[Fault]:
+def list_sample_faults(detail: TensorCase, tensors: Tensors, folder: Path) -> Iterator[Fault]:
     """List a wrong element inside the sample of each tensor: the first, and the last one.
 
     In a trace the last stage alone is wrong, since those after the first that diverges are counted.

@@ -24,7 +24,7 @@ from parity.lab.faults import Fault, InjectionResult
 from parity.lab.zoo.case import ExpectedTensor
 from parity.suites.tensors.stage_causes import make_trace
 from parity.tensors.folder import list_tensors
-from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import Tensors
 
 Arrays = dict[str, Any]
 
@@ -58,7 +58,7 @@ class _Planted:
 
 
 def list_stage_faults(
-    detail: TensorCase, references: Mapping[str, StoredTensor], rules: Mapping[str, Rule]
+    detail: TensorCase, references: Tensors, rules: Mapping[str, Rule]
 ) -> Iterator[Fault]:
     """List the wrong ways of a case's stages, each in the stage that shows it best.
 

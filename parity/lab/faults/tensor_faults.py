@@ -16,10 +16,9 @@ from parity.lab.faults import Fault, InjectionResult
 from parity.lab.faults.file_faults import list_file_faults, overwrite
 from parity.lab.faults.value_faults import VALUE_FAULTS, ValueFault
 from parity.tensors.dtypes import DTYPES
-from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import Tensors
 
 Array = NDArray[Any]
-Tensors = Mapping[str, StoredTensor]
 Records = Mapping[str, StorageLocation]
 #: From a tensor's name and right values to wrong ones; None where it does not fit.
 TensorChange = Callable[[str, Array], Array | None]

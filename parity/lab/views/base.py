@@ -16,7 +16,7 @@ from parity.suites.tensor_reference import build_locator
 from parity.tensors import FormatError
 from parity.tensors.dtypes import DTYPES, DType
 from parity.tensors.folder import FolderContents
-from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor, Tensors
 from parity.text import join_limited
 
 _MAX_LISTED = 20  # Names that a message lists
@@ -41,7 +41,7 @@ class TensorView:
 
 
 def view_tensor(
-    case: Case, dump_files: FolderContents, tensor: str, tensors: Mapping[str, StoredTensor]
+    case: Case, dump_files: FolderContents, tensor: str, tensors: Tensors
 ) -> TensorView:
     """Lay a tensor of the dump beside its reference, one of ``tensors``.
 
@@ -77,11 +77,7 @@ def view_tensor(
 
 
 def _find_cause(
-    case: Case,
-    tensor: str,
-    tensors: Mapping[str, StoredTensor],
-    obtained: StoredTensor,
-    bounds: Mapping[str, float],
+    case: Case, tensor: str, tensors: Tensors, obtained: StoredTensor, bounds: Mapping[str, float]
 ) -> str | None:
     more: dict[str, Any] = {"bounds": bounds, "raw": build_locator(case)().get(tensor)}
     found = diagnose(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parity.errors import DumpError, Problem
-from parity.items.checks import locate_row
+from parity.items.checks import format_position
 from parity.items.identity import identify_rows
 from parity.items.matching import UNKNOWN
 from parity.lab.views.base import TensorView, build_unknown_error
@@ -38,7 +38,7 @@ def view(case: Case, dump: Dump, tensor: str) -> TensorView:
 
     def format_row(position: int) -> str:
         item = f"item {identified[position]}" if identified[position] != UNKNOWN else "unknown item"
-        return f"{locate_row(batches.sizes, position)}, {item}"
+        return f"{format_position(batches.sizes, position)}, {item}"
 
     return TensorView(
         expected=expected,

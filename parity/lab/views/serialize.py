@@ -6,7 +6,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from parity.errors import DumpError, Problem
@@ -52,14 +51,14 @@ def _compute_outputs(case: Case, dump: Dump, name: str) -> dict[str, NDArray[Any
     inputs, expected = onnx_run.read_reference(case.folder)
     ignored: list[Finding] = []
     port_outputs = onnx_run.read_port_outputs(dump.folder, [name], ignored)
-    found: dict[str, NDArray[Any]] = {"torch": expected[name]}
+    found: dict[str, NDArray[Any]] = {"torch": expected[name].read_array()}
     if name in port_outputs:
-        found["port"] = port_outputs[name]
+        found["port"] = port_outputs[name].read_array()
     model = onnx_run.find_model(dump.folder, ignored)
     if model is None:
         return found
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
         result = onnx_run.run_model(model, {name: inputs[name]}, Path(folder), ignored)
         if result.get("runs") and (outputs := onnx_run.open_outputs(result, name, ignored)):
-            found["onnx"] = np.array(outputs[1])
+            found["onnx"] = outputs[1].read_array()
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, partial
 
@@ -12,11 +11,11 @@ from parity.diagnose.stages.find import StageCause
 from parity.lab.views.base import TensorView, view_tensor
 from parity.suites.base import Case, Dump
 from parity.suites.tensors.rules import apply_rules, read_references
-from parity.suites.tensors.samples import take_samples
 from parity.suites.tensors.stage_causes import format_cause, format_distance, make_cause_finder
 from parity.suites.tensors.stages import StageResults
+from parity.suites.tensors.suite import take_samples
 from parity.suites.tensors.written import read_dump
-from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import Tensors
 from parity.text import align_columns
 
 
@@ -38,10 +37,7 @@ def view(case: Case, dump: Dump, tensor: str) -> TensorView:
 
 
 def _find_stage_cause(
-    detail: TensorCase,
-    expected: Mapping[str, StoredTensor],
-    obtained: Mapping[str, StoredTensor],
-    name: str,
+    detail: TensorCase, expected: Tensors, obtained: Tensors, name: str
 ) -> StageCause:
     """Find the cause of one stage, right or wrong."""
     results = StageResults(

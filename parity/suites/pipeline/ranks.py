@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parity.items.checks import Ints, locate_row
+from parity.items.checks import Ints, format_position
 from parity.items.matching import UNKNOWN
 from parity.items.records import PADDING_ID, Shortfall
 from parity.results import Finding
@@ -37,7 +37,7 @@ class Share:
         """Format batch and row of a slot."""
         if not self.sizes:
             return f"position {slot:,}"
-        return str(locate_row(self.sizes, slot, self.first_batch))
+        return format_position(self.sizes, slot, self.first_batch)
 
 
 Shares = Mapping[str, Share]

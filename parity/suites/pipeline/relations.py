@@ -169,10 +169,7 @@ def _report_skipped(message: str) -> Finding:
 
 
 def check_resumed(whole: Run, rest: Run, name: str) -> list[Finding]:
-    """Compare what came before the cut, and after it, with the uninterrupted run ``name``.
-
-    The cut is the ``first_batch`` of the resumed run ``rest``.
-    """
+    """Compare run ``name`` with what came before and after the cut at which ``rest`` resumes."""
     cut = rest.first_batch - whole.first_batch
     if not 0 <= cut <= len(whole.sizes):
         message = (
@@ -293,8 +290,5 @@ _GROUPS: tuple[tuple[Callable[[ComparedCase], Any], _Check], ...] = (
         lambda case: (case.meta.seed, case.meta.epoch) if case.meta.draws else None,
         lambda members: check_draws({one.meta.name: one.share for one in members if one.share}),
     ),
-    (
-        lambda case: None if case.state is None else _make_key(case, case.meta.rank),
-        _check_states,
-    ),
+    (lambda case: None if case.state is None else _make_key(case, case.meta.rank), _check_states),
 )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parity.bundle.layout import find_batch_files
-from parity.items.checks import Ints, locate_row
+from parity.items.checks import Ints, format_position
 from parity.items.matching import UNKNOWN
 from parity.items.records import PADDING_ID, Dataset, Policy
 from parity.results import Finding
@@ -55,7 +55,7 @@ class Run:
 
     def format_position(self, slot: int) -> str:
         """Format batch and row of a slot."""
-        return str(locate_row(self.sizes, int(slot), self.first_batch))
+        return format_position(self.sizes, int(slot), self.first_batch)
 
     def slice_batches(self, start: int, stop: int | None = None) -> Run:
         """Return batches ``start`` to ``stop`` of this run, counted from its first, as a run."""
@@ -208,10 +208,7 @@ def _view_bits(column: Numbers, other: Numbers) -> Numbers:
 
 
 def read_run(folder: Path, expected: ExpectedRun) -> tuple[Run | None, list[Finding]]:
-    """Read the run in a folder of `batch_NNNN.bin` files, and report them; others are ignored.
-
-    The run is None where it cannot be read.
-    """
+    """Read a folder's `batch_NNNN.bin` files, and report them; the run is None if unreadable."""
     first = expected.start_batch
     files, found = _renumber_files(find_batch_files(folder), first, len(expected.sizes))
     missing = check_gaps(list(files), first) if files else []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -55,13 +55,6 @@ DEFAULT_TOLERANCES = {"max_abs": TOLERANCE}
 _PARAMETERS = ("seed", "epoch", "start_batch", "batch_size", "policy", "shuffle")
 #: `exact`: the reference's order, which is NumPy's; `free`: any that depends on seed and epoch.
 OPTIONS = {"order": ("exact", "free")}
-
-
-class PipelineDetail(NamedTuple):
-    """A case with its expected run."""
-
-    meta: PipelineCase
-    expected: ExpectedRun
 
 
 def read_cases(tree: Path, options: Mapping[str, Any]) -> tuple[Case, ...]:
@@ -116,7 +109,7 @@ def _build_case(meta: PipelineCase, *, free: bool) -> Case:
         folder=meta.folder,
         placeholders={key: str(value) for key, value in values.items() if value is not None},
         tolerances=DEFAULT_TOLERANCES,
-        detail=PipelineDetail(meta, expected),
+        detail=(meta, expected),
         expect=meta.expect,
         why=meta.why,
         saves=meta.stop_after is not None,

@@ -149,10 +149,7 @@ def _check_column(name: str, rows: KnownRows) -> list[Finding]:
 
 
 def _find_function(name: str, rows: KnownRows, result: LabelDifference) -> Cause | None:
-    """Find the simple function that every value went through; it is simpler than a shuffle.
-
-    A roll is as simple, and stays one.
-    """
+    """Find the simple function that every value went through; only a roll is as simple."""
     if not len(result.wrong) or result.shift or result.batch_shift:
         return None
     from parity.diagnose.loaders import causes

@@ -6,7 +6,7 @@ import json
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,13 +22,14 @@ from parity.suites.bundle_files import find_unread_dump_files
 from parity.suites.diagnosis import add_cause
 from parity.suites.messages import format_list, report_error
 from parity.suites.serialize import onnx_run
-from parity.suites.serialize.onnx_run import Arrays, format_runtime_message
-from parity.suites.tensor_values import list_measures, report_values
-from parity.suites.tolerance_findings import check_arrays, check_near_bound
+from parity.suites.serialize.onnx_run import Tensors, format_runtime_message
+from parity.suites.tensor_findings import compare_tensors
+from parity.suites.tensor_reference import TensorReference
 from parity.tensors.bin import locate_batch
-from parity.tensors.compare import compare_arrays
+from parity.tensors.compare import compare, compare_arrays
 from parity.tensors.dtypes import F32
-from parity.tensors.measures import Measures
+from parity.tensors.folder import FolderContents
+from parity.tensors.stored import StoredTensor
 from parity.text import format_count
 
 if TYPE_CHECKING:
@@ -43,137 +44,113 @@ _DUMP_PATTERNS = ("*.onnx", "*.onnx.data", "*.onnx_data", "*_forward_*.bin")
 _MAX_CHARS = 240  # Characters kept of onnxruntime's message, which ends with its reason
 
 
-@dataclass
-class _Comparisons:
-    """Inputs and expected outputs of a case, and the results of the comparisons so far."""
-
-    tolerances: Tolerances
-    inputs: Arrays
-    expected: Arrays
-    findings: list[Finding] = field(default_factory=list)
-    measures: dict[str, Measures] = field(default_factory=dict)
-    #: Outputs of the model on which all runs agree.
-    outputs: dict[str, NDArray[Any]] = field(default_factory=dict)
-
-    def compare_pair(self, name: str, expected: NDArray[Any], obtained: NDArray[Any]) -> None:
-        """Compare two outputs, dtypes and shapes first."""
-        if obtained.dtype != np.float32:
-            message = f"{name} is {obtained.dtype}, expected float32"
-            self.findings.append(report_error("dtype", message, tensor=name))
-        elif expected.shape != obtained.shape:
-            shapes = list(obtained.shape), list(expected.shape)
-            message = f"{name} has the shape {shapes[0]}, expected {shapes[1]}"
-            self.findings.append(report_error("shape", message, tensor=name))
-        else:
-            measures = compare_arrays(expected, obtained, F32, self.tolerances)
-            self.measures[name] = measures
-            if not measures.passed:
-                self.findings.append(report_values(name, measures, expected.shape, F32))
-
-
 def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
-    """Compare the exported model with the port's forward pass and the reference's.
+    """Compare the exported model's outputs with the port's forward pass and the reference's.
 
     Raises:
         ReferenceSuspectError: Inputs or references cannot be read.
         DumpError: onnxruntime is not installed.
     """
     inputs, expected = onnx_run.read_reference(case.folder)
-    state = _Comparisons(tolerances, inputs, expected)
-    port_outputs = onnx_run.read_port_outputs(dump.folder, list(inputs), state.findings)
-    model = onnx_run.find_model(dump.folder, state.findings)
-    result = {} if model is None else _run_model(case, model, port_outputs, state)
+    is_free, findings = _is_batch_axis_free(case.folder), list[Finding]()
+    sides = {"port": onnx_run.read_port_outputs(dump.folder, inputs, findings), "torch": expected}
+    model, result = onnx_run.find_model(dump.folder, findings), dict[str, Any]()
+    with tempfile.TemporaryDirectory(prefix="parity-") as folder:
+        if model is not None:
+            result = onnx_run.run_model(model, inputs, Path(folder), findings, batch=True)
+        outputs = _check_runs(result, tolerances, findings)
+        tensors = {
+            f"onnx-vs-{side}/{name}": given[name]
+            for name in outputs
+            for side, given in sides.items()
+            if name in given
+        }
+        obtained = {name: outputs[name.partition("/")[2]] for name in tensors}
+        reference = TensorReference(tensors=tensors, tolerances=tolerances, is_trace=True)
+        outcome = compare_tensors(reference, FolderContents(obtained))
+        findings += outcome.findings
+        if result.get("inputs") and not any(one.level == "error" for one in findings):
+            alone = [(inputs[name], outputs[name]) for name in inputs]
+            findings += _check_batch(Path(folder), result["inputs"][0], alone, tolerances, is_free)
+        more: dict[str, Any] = {"model": model, "result": result, "tolerances": tolerances}
+        more |= {"folder": case.folder, "runs": (inputs, expected, outputs)}
+        find = partial(_find_cause, **more)
+        findings = [add_cause(one, partial(find, one)) for one in findings]
     known = [path for pattern in _DUMP_PATTERNS for path in dump.folder.glob(pattern)]
     known += [dump.folder / name for name in result.get("data_files", ())]
-    results = state.measures.values()
-    passing = {name: m for name, m in state.measures.items() if m.passed}
-    return DumpComparison(
-        findings=(
-            *state.findings,
-            *check_near_bound({name: m.margin for name, m in passing.items()}),
-            *find_unread_dump_files(
-                dump.folder, known, "write the model as .onnx, and outputs as *_forward_NAME.bin"
-            ),
-            *check_arrays({name: expected[name.partition("/")[2]] for name in passing}, tolerances),
-        ),
-        measures={
-            "max_abs": max((m.max_abs for m in results), default=0.0),
-            "per_tensor": {name: list_measures(m) for name, m in state.measures.items()},
-            "model": {key: result.get(key) for key in ("versions", "inputs", "outputs")},
-        },
-        margin=max((m.margin for m in results if m.margin is not None), default=None),
-        compared=sum(m.count for m in results),
-        tensors=tuple(f"onnx-vs-{side}/{name}" for side in ("port", "torch") for name in expected),
+    advice = "write the model as .onnx, and outputs as *_forward_NAME.bin"
+    versions = {key: result.get(key) for key in ("versions", "inputs", "outputs")}
+    return replace(
+        outcome,
+        findings=(*findings, *find_unread_dump_files(dump.folder, known, advice)),
+        measures={**outcome.measures, "model": versions},
+        tensors=tuple(f"onnx-vs-{side}/{name}" for side in sides for name in expected),
     )
 
 
-def _run_model(
-    case: Case, model: Path, port_outputs: Arrays, state: _Comparisons
-) -> Mapping[str, Any]:
-    """Run and compare the model, add findings with their causes, and return the child's result."""
-    with tempfile.TemporaryDirectory(prefix="parity-") as folder:
-        out, is_free = Path(folder), _is_batch_axis_free(case.folder)
-        result = onnx_run.run_model(model, state.inputs, out, state.findings, batch=True)
-        if "error" in result:
-            state.findings.append(_report_rejected(result))
-        elif result:
-            _compare_runs(result, port_outputs, state)
-        if result.get("inputs") and not any(f.level == "error" for f in state.findings):
-            state.findings += _check_batch(out, result["inputs"][0], state, is_free=is_free)
-    find = partial(_find_cause, case.folder, model, result.get("inputs") or [], state)
-    state.findings = [add_cause(one, partial(find, one)) for one in state.findings]
-    return result
-
-
 def _find_cause(
-    folder: Path, model: Path, declared_inputs: Any, state: _Comparisons, finding: Finding
+    finding: Finding,
+    *,
+    folder: Path,
+    model: Path | None,
+    result: Mapping[str, Any],
+    runs: tuple[Tensors, Tensors, Tensors],
+    tolerances: Tolerances,
 ) -> Cause | None:
-    """Find the cause of wrong outputs, or of a model that does not load or run."""
-    from parity.diagnose import onnx_mlp, onnx_weights
+    """Find the cause of wrong outputs, or of a model that does not load or run.
+
+    ``runs`` are the inputs, the expected outputs, and the model's.
+    """
+    from parity.diagnose import onnx_mlp
 
     is_output = finding.level == "error" and (finding.tensor or "").startswith("onnx-vs-torch/")
-    if finding.code not in ("onnx-load", "onnx-run") and not is_output:
+    if model is None or (finding.code not in ("onnx-load", "onnx-run") and not is_output):
         return None
     stored = locate_batch(folder / "mlp_weights.bin", counted=False)
-    arrays = [one.read_array() for one in stored]
+    weights = dict(zip(onnx_mlp.NAMES, (one.read_array() for one in stored), strict=True))
     if is_output and finding.code != "onnx-run":
-        tolerance = state.tolerances.get("max_abs", 0.0)
-        return onnx_mlp.find_mlp_mistake(
-            arrays, state.inputs, state.expected, state.outputs, tolerance
+        given, right, wrong = (
+            {name: one.read_array() for name, one in side.items()} for side in runs
         )
-    names = ("fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias")
-    weights = dict(zip(names, arrays, strict=True))
-    return onnx_weights.find_unfilled_inputs(
-        declared_inputs, weights
-    ) or onnx_weights.find_misplaced_weights(model, weights)
+        return onnx_mlp.find_mlp_mistake(
+            weights, given, right, wrong, tolerances.get("max_abs", 0.0)
+        )
+    return onnx_mlp.find_unfilled_inputs(
+        result.get("inputs") or [], weights
+    ) or onnx_mlp.find_misplaced_weights(model, weights)
 
 
-def _compare_runs(result: Mapping[str, Any], port_outputs: Arrays, state: _Comparisons) -> None:
+def _check_runs(
+    result: Mapping[str, Any], tolerances: Tolerances, findings: list[Finding]
+) -> Tensors:
+    """Report what is wrong with the file and its runs; return the outputs on which they agree."""
+    if "error" in result:
+        findings.append(_report_rejected(result))
+    if "error" in result or not result:
+        return {}
     if result["checker"]:
         # A format newer than the checker is only a warning.
         text = format_runtime_message(result["checker"])
         level: Level = "warning" if _NEWER_THAN_CHECKER.search(text) else "error"
         message = f"onnx.checker rejects the file, though onnxruntime runs it: {text}"
-        state.findings.append(Finding(level=level, code="onnx-checker", message=message))
-    differing = []
-    for name in (one for one in state.inputs if one not in result.get("unstable", ())):
-        outputs = onnx_run.open_outputs(result, name, state.findings)
-        if outputs is None:
+        findings.append(Finding(level=level, code="onnx-checker", message=message))
+    outputs, differing = {}, []
+    for name in result["runs"]["plain"]:
+        is_unstable = name in result.get("unstable", ())
+        pair = [] if is_unstable else onnx_run.open_outputs(result, name, findings)
+        if not pair:
             continue
-        plain, optimised = outputs
+        plain, optimised = pair
         agree = (plain.shape, plain.dtype) == (optimised.shape, optimised.dtype)
         # Huge outputs are not read for it.
-        if agree and plain.dtype == np.float32 and plain.nbytes <= onnx_run.MAX_BYTES:
-            agree = compare_arrays(plain, optimised, F32, state.tolerances).passed
+        if agree and plain.dtype is F32 and plain.nbytes <= onnx_run.MAX_BYTES:
+            agree = compare(plain, optimised, tolerances).passed
         if agree:
-            state.outputs[name] = optimised
+            outputs[name] = optimised
         else:
             differing.append(name)
-    state.findings += _check_repeats(result, differing)
-    for name, output in state.outputs.items():
-        if name in port_outputs:
-            state.compare_pair(f"onnx-vs-port/{name}", port_outputs[name], output)
-        state.compare_pair(f"onnx-vs-torch/{name}", state.expected[name], output)
+    findings += _check_repeats(result, differing)
+    return outputs
 
 
 def _check_repeats(result: Mapping[str, Any], differing: list[str]) -> list[Finding]:
@@ -234,24 +211,27 @@ def _is_batch_axis_free(folder: Path) -> bool:
 
 
 def _check_batch(
-    out: Path, declared_input: Any, state: _Comparisons, *, is_free: bool
+    out: Path,
+    declared_input: Any,
+    alone: list[tuple[StoredTensor, StoredTensor]],
+    tolerances: Tolerances,
+    is_free: bool,
 ) -> list[Finding]:
     """Report a model that is right for each input alone, but not for all at once.
 
-    ``out`` has the child's outputs for all rows, ``state`` those alone; ``declared_input`` is name,
-    type and shape. The bundle may ask for a free axis.
+    ``out`` has the child's outputs for all rows, ``alone`` are the single inputs and outputs;
+    ``declared_input`` is name, type and shape. The bundle may ask for a free axis.
     """
-    outputs = state.outputs
-    if any(outputs[name].shape[:1] != rows.shape[:1] for name, rows in state.inputs.items()):
+    if any(rows.shape[:1] != output.shape[:1] for rows, output in alone):
         return []
-    alone = np.concatenate([outputs[name] for name in state.inputs])
-    reason = _explain_batch(out, alone, state.tolerances)
+    expected = np.concatenate([output.read_array() for _, output in alone])
+    reason = _explain_batch(out, expected, tolerances)
     if not reason:
         return []
     name, _, shape = declared_input
     is_fixed = bool(shape) and isinstance(shape[0], int)
     level: Level = "error" if is_free else "notice" if is_fixed else "warning"
-    text = f"input {name} is {shape}, for any number of rows, but {len(alone):,} rows at once "
+    text = f"input {name} is {shape}, for any number of rows, but {len(expected):,} rows at once "
     text += reason
     if is_fixed:
         text = (

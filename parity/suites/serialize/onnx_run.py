@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parity.bundle.layout import make_suspect_error
 from parity.errors import DumpError, Problem
@@ -19,9 +19,10 @@ from parity.port.output import is_out_of_memory
 from parity.results import Finding
 from parity.suites.messages import format_list, report_error, report_unreadable
 from parity.suites.serialize import onnx_child
-from parity.tensors import FormatError
-from parity.tensors.bin import locate_tensor, read_tensor
+from parity.tensors import FormatError, npy
+from parity.tensors.bin import locate_tensor
 from parity.tensors.folder import is_companion
+from parity.tensors.stored import StoredTensor
 
 #: Position in onnxruntime's source, of no use to a reader.
 _SOURCE_LOCATION = re.compile(r"/\S*onnxruntime\S*:\d+ ")
@@ -31,17 +32,16 @@ _MAX_MEMORY = 8 * 2**30
 _MAX_MODEL_BYTES = 2 * 2**30
 #: Largest output that is read; a sparse file may have a terabyte.
 MAX_BYTES = 64 * 2**20
-Arrays = dict[str, "NDArray[np.float32]"]
+Tensors = dict[str, StoredTensor]
 
 
-def read_reference(folder: Path) -> tuple[Arrays, Arrays]:
+def read_reference(folder: Path) -> tuple[Tensors, Tensors]:
     """Read inputs and torch's outputs of a case, by name.
 
     Raises:
         ReferenceSuspectError: They cannot be read, or do not match.
     """
-    inputs = _read_arrays(folder, "input_")
-    expected = _read_arrays(folder, "torch_forward_")
+    inputs, expected = (_locate_all(folder, prefix) for prefix in ("input_", "torch_forward_"))
     if not inputs or inputs.keys() != expected.keys():
         names = [format_list(side) or "none" for side in (inputs, expected)]
         message = f"inputs {names[0]} and torch_forward {names[1]} do not match"
@@ -49,17 +49,17 @@ def read_reference(folder: Path) -> tuple[Arrays, Arrays]:
     return inputs, expected
 
 
-def _read_arrays(folder: Path, prefix: str) -> Arrays:
+def _locate_all(folder: Path, prefix: str) -> Tensors:
     found = {}
     for path in sorted(folder.glob(f"{prefix}*.bin")):
         try:
-            found[path.stem.removeprefix(prefix)] = read_tensor(path)
+            found[path.stem.removeprefix(prefix)] = locate_tensor(path)
         except FormatError as error:
             raise make_suspect_error(path, error.message) from None
     return found
 
 
-def read_port_outputs(folder: Path, names: list[str], findings: list[Finding]) -> Arrays:
+def read_port_outputs(folder: Path, names: Iterable[str], findings: list[Finding]) -> Tensors:
     """Read the port's own outputs, ``*_forward_<name>.bin`` for a port of any name."""
     found = {}
     for name in names:
@@ -72,7 +72,7 @@ def read_port_outputs(folder: Path, names: list[str], findings: list[Finding]) -
             if tensor.nbytes > MAX_BYTES:
                 message = f"has {tensor.nbytes:,} bytes; at most {MAX_BYTES:,} are read"
                 raise FormatError("too-large", message)  # noqa: TRY301 - reported with the others
-            found[name] = tensor.read_array()
+            found[name] = tensor
         except FormatError as error:
             findings.append(report_unreadable(path.name, error))
     return found
@@ -100,13 +100,13 @@ def _find_one(folder: Path, pattern: str) -> tuple[Path | None, str]:
 
 
 def run_model(
-    model: Path, inputs: Arrays, folder: Path, findings: list[Finding], *, batch: bool = False
+    model: Path, inputs: Tensors, folder: Path, findings: list[Finding], *, batch: bool = False
 ) -> dict[str, Any]:
     """Run the model in a child and return its result; report a crash or a hang of it."""
     paths = {}
-    for name, array in inputs.items():
+    for name, tensor in inputs.items():
         paths[name] = str(folder / f"input-{name}.npy")
-        np.save(paths[name], array, allow_pickle=False)
+        np.save(paths[name], tensor.read_array(), allow_pickle=False)
     job, out = folder / "job.json", folder / "result.json"
     values = {"model": str(model.resolve()), "inputs": paths, "out": str(folder), "batch": batch}
     job.write_text(json.dumps(values), "utf-8")
@@ -144,18 +144,18 @@ def run_model(
 
 def open_outputs(
     result: Mapping[str, Any], name: str, findings: list[Finding]
-) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Map the outputs of the plain and of the optimised run; None, and a finding, for an error."""
+) -> list[StoredTensor]:
+    """Return the outputs of the plain and of the optimised run; none, and a finding, for errors."""
     runs = [result["runs"][level][name] for level in ("plain", "optimised")]
-    for run in runs:
-        if "error" in run:
-            text = format_runtime_message(run["error"])
-            message = f"onnxruntime cannot run the model on input {name}: {text}"
-            findings.append(report_error("onnx-run", message, tensor=f"onnx-vs-torch/{name}"))
-            return None
-    # Mapped, not read: shapes are compared before any value.
-    plain, optimised = (np.load(run["file"], "r", allow_pickle=False) for run in runs)
-    return plain, optimised
+    problem = next((format_runtime_message(run["error"]) for run in runs if "error" in run), "")
+    try:
+        found = [] if problem else [npy.locate_tensor(Path(run["file"])) for run in runs]
+    except FormatError as error:
+        found, problem = [], error.message
+    if problem:
+        message = f"onnxruntime cannot run the model on input {name}: {problem}"
+        findings.append(report_error("onnx-run", message, tensor=f"onnx-vs-torch/{name}"))
+    return [replace(one, suffix=".onnx") for one in found]
 
 
 def format_runtime_message(text: str) -> str:

@@ -12,11 +12,11 @@ from parity.suites.tensors.stage_causes import add_cause
 from parity.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from parity.diagnose.stages.find import StageCause
+    from parity.suites.tensors.stage_causes import FindCause
     from parity.suites.tensors.stages import StageResults
-    from parity.tensors.stored import StoredTensor
+    from parity.tensors.stored import StoredTensor, Tensors
 
 MAX_ROWS = 400  # Rows that `report.json` has of a case
 #: Growth of errors, all inside their tolerances, from which they are called a drift.
@@ -90,11 +90,7 @@ def _rank(row: Mapping[str, Any]) -> tuple[bool, bool, float]:
     return row["first"], row["wrong"], error / (row["tolerance"] or 1.0)
 
 
-def report_drift(
-    results: StageResults,
-    obtained: Mapping[str, StoredTensor],
-    find_cause: Callable[[str, list[str]], StageCause],
-) -> list[Finding]:
+def report_drift(results: StageResults, obtained: Tensors, find_cause: FindCause) -> list[Finding]:
     """Report errors that are inside their tolerances, but grow from stage to stage.
 
     If most of it arises in one stage, that one is named, with its cause if one is proven.

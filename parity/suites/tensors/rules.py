@@ -17,7 +17,7 @@ from parity.suites.tensor_reference import TensorReference
 from parity.suites.tensors import documents
 from parity.suites.tensors.written import read_dump
 from parity.tensors.folder import FolderContents, list_named, list_tensors
-from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor, Tensors
 from parity.text import format_count
 
 
@@ -100,16 +100,14 @@ class AppliedRules:
     """A case's reference and dump as the rules leave them."""
 
     #: What is expected: of the reference, or of the dump itself (``like``)
-    tensors: Mapping[str, StoredTensor]
+    tensors: Tensors
     rules: Mapping[str, Rule]  # By name of the tensor
     found: FolderContents  # The dump without ignored tensors
     findings: tuple[Finding, ...] = ()
     unreferenced: Mapping[str, str]
 
 
-def apply_rules(
-    detail: TensorCase, references: Mapping[str, StoredTensor], dumped: FolderContents
-) -> AppliedRules:
+def apply_rules(detail: TensorCase, references: Tensors, dumped: FolderContents) -> AppliedRules:
     """Apply the rules of a case to its reference and to a dump."""
     if not detail.rules.has_own:
         return AppliedRules(tensors=references, rules={}, found=dumped, unreferenced={})

@@ -10,7 +10,7 @@ from parity.tensors.folder import list_tensors
 from parity.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from parity.diagnose.stages.find import StageCause
     from parity.diagnose.stages.trace import Trace
     from parity.results import Finding
-    from parity.tensors.stored import StoredTensor
+    from parity.tensors.stored import StoredTensor, Tensors
+
+    FindCause = Callable[[str, list[str]], StageCause]
 
 _MAX_TRIED = 12  # Wrong ways that a finding lists
 
@@ -62,9 +64,7 @@ def format_distance(value: float, digits: int = 2) -> str:
     return "the sign of a zero" if 0 < value <= LEAST else f"{value:.{digits}g}"
 
 
-def make_cause_finder(
-    detail: TensorCase, expected: Mapping[str, StoredTensor], obtained: Mapping[str, StoredTensor]
-) -> Callable[[str, list[str]], StageCause]:
+def make_cause_finder(detail: TensorCase, expected: Tensors, obtained: Tensors) -> FindCause:
     """Make a function that computes one stage in all ways, and those before it that are unseen.
 
     Nothing is read before it is called.
@@ -81,9 +81,7 @@ def make_cause_finder(
     return find
 
 
-def make_trace(
-    detail: TensorCase, expected: Mapping[str, StoredTensor], obtained: Mapping[str, StoredTensor]
-) -> Trace:
+def make_trace(detail: TensorCase, expected: Tensors, obtained: Tensors) -> Trace:
     """Return the stages of a case, with ways to read their data; nothing is read before.
 
     A stage without a reference is not read from a dump that rounds it to a narrower float.
@@ -132,7 +130,7 @@ def read_given(detail: TensorCase) -> dict[str, StoredTensor]:
     return found
 
 
-def _make_reader(tensors: Mapping[str, StoredTensor]) -> Callable[[str], NDArray[Any] | None]:
+def _make_reader(tensors: Tensors) -> Callable[[str], NDArray[Any] | None]:
     from parity.diagnose.stages.base import MAX_ELEMENTS
     from parity.diagnose.stages.values import TraceError
 

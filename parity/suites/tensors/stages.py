@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from parity.bundle.case_parts import Stage
     from parity.bundle.tensor_case import TensorCase
-    from parity.diagnose.stages.find import StageCause
     from parity.suites.base import DumpComparison
-    from parity.tensors.stored import StoredTensor
+    from parity.suites.tensors.stage_causes import FindCause
+    from parity.tensors.stored import Tensors
 
 _MAX_CAUSES = 4  # First diverging stages whose cause is looked for; each may take a second
 
@@ -37,7 +37,7 @@ class StageResults:
     stages: Mapping[str, Stage]
     errors: Mapping[str, list[Finding]]  # Findings of level error by tensor
     compared: Mapping[str, Mapping[str, Any]]  # Measures by tensor
-    expected: Mapping[str, StoredTensor]  # References; stages that only move elements have none
+    expected: Tensors  # References; stages that only move elements have none
 
     @cached_property
     def wrong(self) -> list[str]:
@@ -98,15 +98,9 @@ class StageResults:
 
 
 def judge_stages(
-    detail: TensorCase,
-    outcome: DumpComparison,
-    expected: Mapping[str, StoredTensor],
-    obtained: Mapping[str, StoredTensor],
+    detail: TensorCase, outcome: DumpComparison, expected: Tensors, obtained: Tensors
 ) -> DumpComparison:
-    """Put the findings of a trace in order: the first stages that diverge, then the rest in a line.
-
-    Findings of other tensors stay as they are.
-    """
+    """Put findings in order: stages that diverge first, the later in a line, other tensors'."""
     stages = {stage.name: stage for stage in detail.stages}
     errors: dict[str, list[Finding]] = {}
     for finding in outcome.findings:
@@ -170,9 +164,7 @@ def judge_stages(
     return replace(outcome, findings=tuple(findings), measures={**outcome.measures, **measures})
 
 
-def _explain_outputs(
-    results: StageResults, find_cause: Callable[[str, list[str]], StageCause]
-) -> Iterable[Finding]:
+def _explain_outputs(results: StageResults, find_cause: FindCause) -> Iterable[Finding]:
     """Add its cause to the first finding of each output of a case that is a single call."""
     for name, (first, *rest) in results.errors.items():
         _, unseen, moved = results.find_feeds(name)
@@ -188,7 +180,7 @@ def _report_first(
     remark: str,
     *,
     is_only: bool,
-    find_cause: Callable[[str, list[str]], StageCause] | None,
+    find_cause: FindCause | None,
     explain_values: Callable[[Finding], Finding],
 ) -> list[Finding]:
     """Report a stage that diverges first, with its cause; its values have one where it has none.

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from parity.bundle import manifest
 from parity.bundle.layout import list_parts
@@ -33,11 +36,10 @@ from parity.suites.tensors.rules import (
     read_references,
     report_unused_defaults,
 )
-from parity.suites.tensors.samples import report_samples, take_samples
 from parity.suites.tensors.stages import judge_stages
 from parity.suites.tensors.written import check_files, read_files
 from parity.tensors.folder import FolderContents
-from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import StoredTensor, Tensors
 from parity.text import format_count
 
 #: Written beside a ``.gguf`` that a port's example opens by another name.
@@ -139,7 +141,7 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     outcome = compare_tensors(reference, dumped)
     if detail.stages:
         outcome = judge_stages(detail, outcome, found, dumped.tensors)
-    outcome = report_samples(detail, outcome)
+    outcome = _report_samples(detail, outcome)
     more = [*applied.findings, *([_report_undumpable(undumpable)] if undumpable else [])]
     found_in_outputs, count, share = documents.compare_outputs(detail, dump, case.requested)
     margins = [one for one in (outcome.margin, share) if one is not None]
@@ -153,8 +155,72 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     )
 
 
+def take_samples(
+    detail: TensorCase, references: Tensors, dumped: FolderContents
+) -> tuple[dict[str, StoredTensor], FolderContents]:
+    """Return references and a dump with the sampled elements alone of each tensor of ``samples``.
+
+    A dumped tensor that has not the shape which the manifest states is left as it is. Its
+    reference gets that shape for the report; it cannot be read. Tensors that may be missing ones
+    under other names are sampled, too.
+    """
+    expected, obtained = dict(references), dict(dumped.tensors)
+    named = {*references, *(stage.name for stage in detail.stages)}
+    others = [name for name in obtained if name not in named]
+    for name, sample in detail.samples.items():
+        whole = replace(expected[name], shape=sample.shape, fetch=_reject_reading)
+        if sample.is_dumped:
+            continue
+        if name in obtained and obtained[name].shape != sample.shape:
+            expected[name] = whole
+            continue
+        if name not in obtained:
+            expected[name] = replace(expected[name], whole=whole)
+        for one in [name] if name in obtained else others:
+            if obtained[one].shape == sample.shape:
+                obtained[one] = obtained[one].take(sample.indices)
+    return expected, replace(dumped, tensors=obtained)
+
+
+def _reject_reading(_start: int, _stop: int) -> None:
+    raise ValueError("the reference has a sample of the elements alone")
+
+
+def _report_samples(detail: TensorCase, outcome: DumpComparison) -> DumpComparison:
+    """Add to findings of sampled tensors which element is meant, and report what was compared."""
+    findings = [_name_element(detail, finding) for finding in outcome.findings]
+    compared = outcome.measures.get("per_tensor", {})
+    samples = {name: one for name, one in detail.samples.items() if name in compared}
+    if not samples:
+        return replace(outcome, findings=tuple(findings))
+    texts = [
+        f"{name}: a sample of {len(one.indices):,} of {prod(one.shape):,} elements"
+        for name, one in samples.items()
+    ]
+    size = sum(len(one.indices) for one in samples.values())
+    count = sum(prod(one.shape) for one in samples.values())
+    message = (
+        f"{format_count(len(texts), 'tensors')} compared by samples, in all {size:,} of {count:,} "
+        f"elements: {format_list(texts)}"
+    )
+    return replace(
+        outcome,
+        findings=(*findings, Finding(level="notice", code="sampled", message=message)),
+        measures={**outcome.measures, "sampled": size, "sampled_of": count},
+    )
+
+
+def _name_element(detail: TensorCase, finding: Finding) -> Finding:
+    sample = detail.samples.get(finding.tensor or "")
+    if sample is None or not finding.index or finding.index[0] >= len(sample.indices):
+        return finding
+    place = np.unravel_index(int(sample.indices[finding.index[0]]), sample.shape)
+    text = f"[{finding.index[0]}] of the sample is {[*map(int, place)]} of the tensor"
+    return replace(finding, details=(*finding.details, text))
+
+
 def _let_stages_be_missing(
-    detail: TensorCase, rules: Mapping[str, Rule], expected: Mapping[str, StoredTensor]
+    detail: TensorCase, rules: Mapping[str, Rule], expected: Tensors
 ) -> dict[str, Rule]:
     """Return the rules with all stages optional but the model's outputs, which no rule excuses."""
     changed = {
@@ -167,7 +233,7 @@ def _let_stages_be_missing(
     return {**rules, **changed}
 
 
-def _find_undumpable(expected: Mapping[str, StoredTensor], dumped: FolderContents) -> list[str]:
+def _find_undumpable(expected: Tensors, dumped: FolderContents) -> list[str]:
     """List missing names that a port which writes one file per tensor cannot dump."""
     if any(tensor.suffix == ".safetensors" for tensor in dumped.tensors.values()):
         return []

@@ -15,10 +15,10 @@ from parity.suites.messages import format_list, format_number
 from parity.tensors.compare import find_violations
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from parity.suites.tensors.stages import StageResults
-    from parity.tensors.stored import StoredTensor
+    from parity.tensors.stored import Tensors
 
 LOSS = "loss"
 _STAGE = re.compile(r"step_([0-9]+)/(?:(grad|exp_avg|exp_avg_sq|momentum_buffer)/)?(.+)")
@@ -48,11 +48,7 @@ def find_place(name: str, stages: Collection[str]) -> Place | None:
     return Place(int(match[1]), match[2] or "", match[3])
 
 
-def find_loss_step(
-    results: StageResults,
-    expected: Mapping[str, StoredTensor],
-    obtained: Mapping[str, StoredTensor],
-) -> LossStep | None:
+def find_loss_step(results: StageResults, expected: Tensors, obtained: Tensors) -> LossStep | None:
     """Find the first step whose loss diverges; None if all are right or cannot be compared."""
     if LOSS not in results.errors or LOSS not in results.compared:
         return None

@@ -22,7 +22,7 @@ from parity.tensors.dtypes import DTYPES
 from parity.tensors.folder import FolderContents, is_companion, list_tensors, walk_files
 from parity.tensors.json_values import read_json
 from parity.tensors.safetensors import read_metadata
-from parity.tensors.stored import StoredTensor
+from parity.tensors.stored import Tensors
 from parity.text import format_count
 
 Files = Mapping[str, WrittenFile]
@@ -57,7 +57,7 @@ def read_files(detail: TensorCase, folder: Path) -> tuple[FolderContents, Files]
 
 
 def check_files(
-    detail: TensorCase, folder: Path, files: Files, references: Mapping[str, StoredTensor]
+    detail: TensorCase, folder: Path, files: Files, references: Tensors
 ) -> list[Finding]:
     """Check what the comparison of tensors does not see: each file, its types, and its metadata."""
     known = {*detail.writes, *detail.documents, *detail.texts, "stdout.json"}
@@ -116,9 +116,7 @@ def _check_indexes(detail: TensorCase, folder: Path, files: Files) -> Iterator[F
                 yield report_error("json-value", message, tensor=tensor)
 
 
-def _check_types(
-    detail: TensorCase, files: Files, references: Mapping[str, StoredTensor]
-) -> Iterator[Finding]:
+def _check_types(detail: TensorCase, files: Files, references: Tensors) -> Iterator[Finding]:
     """Compare GGUF's types of blocks with those of the checkpoint, or as `meta.json` states them.
 
     Plain types are compared with the values.
