@@ -33,7 +33,7 @@ from parity.results import Finding
 from parity.suites.item_findings import check_other_shuffle, check_shuffle
 from parity.suites.messages import report_error
 from parity.suites.pipeline.audit import audit_run
-from parity.suites.pipeline.ranks import Share, check_draws, check_ranks
+from parity.suites.pipeline.ranks import check_draws, check_ranks
 from parity.suites.pipeline.relations import (
     MIN_ITEMS,
     SAME_ORDER,
@@ -107,13 +107,13 @@ def audit_ranks(
         raise ValueError(f"there must be a rank, and a shortfall of {', '.join(SHORTFALLS)}")
     if not isinstance(ranks, Mapping):
         ranks = {f"rank {rank}": ids for rank, ids in enumerate(ranks)}
-    shares = {name: Share(ids=_read_ids(ids)) for name, ids in ranks.items()}
+    shares = {name: Run(id=_read_ids(ids)) for name, ids in ranks.items()}
     known = _list_items(dataset)
     report(f"count the items of {len(shares)} ranks")
     found = check_ranks(shares, known, shortfall)
     if shuffled:
         report("measure the shuffle")
-        found += _check_order([share.ids for share in shares.values()], known)
+        found += _check_order([share.id for share in shares.values()], known)
     return found
 
 
@@ -234,7 +234,7 @@ def audit_draws(runs: Mapping[str, tuple[ArrayLike, ArrayLike]]) -> list[Finding
             text = f"must have one finite number for each id, obtained {obtained}"
             raise ValueError(f"the draws of {name} {text}")
         if len(ids):  # an empty list is of floats
-            shares[name] = Share(ids=ids, draws=numbers)
+            shares[name] = Run(id=ids, draws=numbers)
     if not shares:
         raise ValueError("no run has a draw, so that nothing is compared")
     dtypes = {share.draws.dtype for share in shares.values() if share.draws is not None}

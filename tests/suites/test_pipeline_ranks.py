@@ -10,7 +10,8 @@ import pytest
 
 from parity.items.records import compute_epoch_order
 from parity.suites.pipeline import ranks
-from parity.suites.pipeline.ranks import Share, Shortfall
+from parity.suites.pipeline.ranks import Shortfall
+from parity.suites.pipeline.runs import Run
 
 IDS = np.arange(100, 111)
 ORDER = IDS[compute_epoch_order(11, 17, 0)]
@@ -18,11 +19,11 @@ ORDER = IDS[compute_epoch_order(11, 17, 0)]
 
 def make_shares(
     world: int, shortfall: Shortfall, change: Callable[[list[Any]], Any] = lambda _parts: None
-) -> dict[str, Share]:
+) -> dict[str, Run]:
     parts = [ranks.take_share(ORDER, rank, world, shortfall) for rank in range(world)]
     change(parts)
     return {
-        f"rank {rank}": Share(ids=part, sizes=tuple(map(len, np.array_split(part, 2))))
+        f"rank {rank}": Run(id=part, sizes=tuple(map(len, np.array_split(part, 2))))
         for rank, part in enumerate(parts)
     }
 
@@ -34,7 +35,7 @@ def test_right_shares_of_any_number_of_ranks_pass(
     world: int, shortfall: Shortfall, is_ordered: bool
 ) -> None:
     shares = make_shares(world, shortfall)
-    expected = np.concatenate([share.ids for share in shares.values()]) if is_ordered else None
+    expected = np.concatenate([share.id for share in shares.values()]) if is_ordered else None
     assert ranks.check_ranks(shares, IDS, shortfall, expected=expected) == []
 
 
@@ -82,10 +83,10 @@ FAULTS: dict[str, tuple[Shortfall, Callable[[list[Any]], None], list[str]]] = {
 def test_wrong_shares_are_reported_by_rank_batch_and_item(golden: Callable[..., None]) -> None:
     text = ""
     for name, (shortfall, change, codes) in FAULTS.items():
-        right = np.concatenate([share.ids for share in make_shares(4, shortfall).values()])
+        right = np.concatenate([share.id for share in make_shares(4, shortfall).values()])
         shares = make_shares(4, shortfall, change)
         if name == "share-cut":  # one batch less
-            shares["rank 1"] = Share(ids=shares["rank 1"].ids, sizes=(1,))
+            shares["rank 1"] = Run(id=shares["rank 1"].id, sizes=(1,))
         found = ranks.check_ranks(shares, IDS, shortfall, expected=right)
         assert [finding.code for finding in found] == codes
         assert (found[0].cause is not None) == (name == "rank-ignored")
@@ -103,7 +104,7 @@ def test_any_order_may_fill_up_with_other_items_but_not_more_often() -> None:
 
 
 def test_ids_alone_are_reported_by_their_position() -> None:
-    shares = {"a": Share(ids=np.arange(2)), "b": Share(ids=np.array([2, 1, -1]))}
+    shares = {"a": Run(id=np.arange(2)), "b": Run(id=np.array([2, 1, -1]))}
     found = ranks.check_ranks(shares, np.arange(3), "uneven")
     assert [one.message for one in found] == [
         "item 1 was delivered 2 times, expected at most 1: a position 1, b position 1"
@@ -124,10 +125,10 @@ def test_equal_states_of_two_cuts_and_one_that_changes_are_reported() -> None:
         assert f"from byte {place} on ({len(again)} bytes, expected 3)" in found.message
 
 
-def make_runs(*draws: list[float]) -> dict[str, Share]:
+def make_runs(*draws: list[float]) -> dict[str, Run]:
     ids = np.array([3, 1, 2, -1])
     return {
-        f"run {k}": Share(ids=ids[: len(one)], sizes=(len(one),), draws=np.array(one))
+        f"run {k}": Run(id=ids[: len(one)], sizes=(len(one),), draws=np.array(one))
         for k, one in enumerate(draws)
     }
 

@@ -13,7 +13,6 @@ from parity.results import Finding
 from parity.suites.base import Case, Dump
 from parity.suites.pipeline import ranks
 from parity.suites.pipeline.port_statements import check_state_file, check_stated_draws
-from parity.suites.pipeline.ranks import Share
 from parity.suites.pipeline.runs import Run
 from tests.support.pipeline import (
     LESSON,
@@ -69,9 +68,9 @@ def collect_examples(folder: Path) -> dict[str, list[str]]:
 def find_faults_of_ranks() -> list[Finding]:
     """Return findings on ranks, states and draws: of two ranks, the second's last item is wrong."""
     first, second = np.array([9, 4, 0, 6, 2, 3]), np.array([10, 1, 7, 8, 4])
-    shares = {"rank 0": Share(ids=first, sizes=(4, 2)), "rank 1": Share(ids=second, sizes=(5,))}
+    shares = {"rank 0": Run(id=first, sizes=(4, 2)), "rank 1": Run(id=second, sizes=(5,))}
     values = np.array([0.5, 0.25, 0.5, 0.75, 0.125, 0.875])
-    keep = Share(ids=first, sizes=(4, 2), draws=values)
+    keep = Run(id=first, sizes=(4, 2), draws=values)
     workers = {"keep": keep, "keep-workers-2": replace(keep, draws=np.roll(values, 1))}
     case = Case(id="keep", folder=Path(), saves=True, load_from="keep-save-b")
     same = "seed 17, epoch 1 draws as epoch 0"

@@ -7,40 +7,24 @@ name run, batch and item. The suite calls them with dumps, ``parity.loaders`` wi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parity.items.checks import Ints, format_position
+from parity.items.checks import Ints
 from parity.items.matching import UNKNOWN
 from parity.items.records import PADDING_ID, Shortfall
 from parity.results import Finding
 from parity.suites.messages import EXAMPLES, format_list, format_number, report_each, report_error
-from parity.suites.pipeline.runs import check_unknown_ids, find_indices
+from parity.suites.pipeline.runs import Run, check_unknown_ids, find_indices
 from parity.text import format_count
 
 _RANK_UNUSED = "every rank delivered the same ids: the rank is not used"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Share:
-    """Slots of one rank, worker or run, in order of arrival."""
-
-    ids: NDArray[Any]  # ``(n,)``, ``PADDING_ID`` in a padded slot
-    sizes: tuple[int, ...] = ()  # Slots of each batch; empty where they are unknown
-    first_batch: int = 0
-    draws: NDArray[Any] | None = None  # ``(n,)``, one random number a slot, if recorded
-
-    def format_position(self, slot: int) -> str:
-        """Format batch and row of a slot."""
-        if not self.sizes:
-            return f"position {slot:,}"
-        return format_position(self.sizes, slot, self.first_batch)
-
-
-Shares = Mapping[str, Share]
+Shares = Mapping[str, Run]  # Of ranks, workers or repeated runs, by name
 
 
 def count_share(count: int, rank: int, world: int, shortfall: Shortfall) -> int:
@@ -63,9 +47,9 @@ def check_ranks(
     Each item must occur as often as in ``expected``, ids in any order; without that, as often as
     the ``shortfall`` allows. Every rank must have the same number of batches unless ``uneven``.
     """
-    indices = {name: find_indices(ids, share.ids) for name, share in shares.items()}
+    indices = {name: find_indices(ids, share.id) for name, share in shares.items()}
     unknown = np.concatenate(
-        [(index == UNKNOWN) & (shares[name].ids != PADDING_ID) for name, index in indices.items()]
+        [(index == UNKNOWN) & (shares[name].id != PADDING_ID) for name, index in indices.items()]
     )
     counts = np.zeros(len(ids), np.int64)
     for index in indices.values():
@@ -91,13 +75,13 @@ def check_ranks(
 
 
 def _report_unknown(shares: Shares, unknown: NDArray[np.bool_]) -> list[Finding]:
-    slots = np.concatenate([share.ids for share in shares.values()])
+    slots = np.concatenate([share.id for share in shares.values()])
     return check_unknown_ids(slots, unknown, _make_locator(shares))
 
 
 def _make_locator(shares: Shares) -> Callable[[int], str]:
     """Return the function that formats a slot of all shares, one after another."""
-    names, starts = [*shares], np.cumsum([0, *(len(share.ids) for share in shares.values())])
+    names, starts = [*shares], np.cumsum([0, *(len(share.id) for share in shares.values())])
 
     def locate(slot: int) -> str:
         run = int(np.searchsorted(starts, slot, "right")) - 1
@@ -117,7 +101,7 @@ def _count_allowed(count: int, world: int, shortfall: Shortfall) -> tuple[Ints, 
 def _check_counts(shares: Shares) -> list[Finding]:
     for what in (("batches", "batch"), ("items",)):
         counts = {
-            name: len(share.sizes) if len(what) > 1 else int((share.ids != PADDING_ID).sum())
+            name: len(share.sizes) if len(what) > 1 else int((share.id != PADDING_ID).sum())
             for name, share in shares.items()
         }
         least, most = (choose(counts, key=counts.__getitem__) for choose in (min, max))
@@ -146,7 +130,7 @@ def _check_overlap(
 
     wrong = np.flatnonzero(counts > most)
     found = report_each("rank-overlap", wrong, describe, "items were delivered too often")
-    first, *others = (share.ids for share in shares.values())
+    first, *others = (share.id for share in shares.values())
     is_same = bool(others) and all(np.array_equal(first, other) for other in others)
     return [replace(one, cause=_RANK_UNUSED) if is_same else one for one in found]
 
@@ -203,7 +187,7 @@ def check_draws(shares: Shares) -> list[Finding]:
     Different items must have different draws, and an item the same draw in every run.
     """
     names = [name for name, one in shares.items() if one.draws is not None]
-    columns = [(shares[name].ids, shares[name].draws) for name in names]
+    columns = [(shares[name].id, shares[name].draws) for name in names]
     if not names:
         return []
     ids, draws = (np.concatenate(parts) for parts in zip(*columns, strict=True))
@@ -230,11 +214,11 @@ def check_draws(shares: Shares) -> list[Finding]:
     return found
 
 
-def check_other_draws(share: Share, other: Share, message: str) -> list[Finding]:
+def check_other_draws(share: Run, other: Run, message: str) -> list[Finding]:
     """Check that another seed or epoch draws other numbers for at least one item in two."""
     if share.draws is None or other.draws is None:
         return []
-    items, mine, others = np.intersect1d(share.ids, other.ids, return_indices=True)
+    items, mine, others = np.intersect1d(share.id, other.id, return_indices=True)
     is_same = share.draws[mine] == other.draws[others]
     count = int((is_same & (items != PADDING_ID)).sum())
     if 2 * count <= len(items):

@@ -23,7 +23,6 @@ from parity.suites.messages import format_list, report_error
 from parity.suites.pipeline.audit import audit_run, check_resumed_ids
 from parity.suites.pipeline.port_statements import read_draws, read_statements
 from parity.suites.pipeline.ranks import (
-    Share,
     check_draws,
     check_other_draws,
     check_ranks,
@@ -51,7 +50,6 @@ class ComparedCase:
     meta: PipelineCase
     expected: ExpectedRun
     run: Run | None = None
-    share: Share | None = None  # The run's ids, with the draws that the port states
     errors: frozenset[str] = frozenset()  # Codes of errors of its own, which need no repetition
     state: bytes | None = None  # As the run saved it
 
@@ -63,16 +61,15 @@ class ComparedCase:
         if dump is None or run is None:
             return cls(meta=meta, expected=expected)
         found += audit_run(run, expected, tolerance=case.tolerances["max_abs"])
-        state, draws = None, None
+        state = None
         with suppress(DumpFileError):
             state = read_file(dump.folder / STATE_FILE, MAX_STATE) if case.saves else None
         if meta.draws:
-            draws = read_draws(read_statements(dump.folder)[0], run)
+            run = replace(run, draws=read_draws(read_statements(dump.folder)[0], run))
         return cls(
             meta=meta,
             expected=expected,
             run=run,
-            share=Share(ids=run.id, sizes=run.sizes, first_batch=run.first_batch, draws=draws),
             errors=frozenset(one.code for one in found if one.level == "error"),
             state=state,
         )
@@ -158,9 +155,9 @@ def _compare_runs(
     code, why = SAME_ORDER[key]
     message = f"{own} gives the order of {name} ({others}): {why}"
     found = check_other_order(run, whole, code, message, name)
-    if related.share and other.share and meta.draws and other.meta.draws:
+    if meta.draws and other.meta.draws:
         message = f"{own} draws as {name} ({others})"
-        found += check_other_draws(related.share, other.share, message)
+        found += check_other_draws(run, other.run or whole, message)
     return found
 
 
@@ -218,7 +215,7 @@ def check_disjoint(run: Run, other: Run, name: str) -> list[Finding]:
 
 def check_groups(cases: Iterable[ComparedCase]) -> Iterator[tuple[str, Finding]]:
     """Yield what only a whole group shows, each finding with the last case of its group."""
-    runs = [case for case in cases if case.share is not None]
+    runs = [case for case in cases if case.run is not None]
     for make_key, check in _GROUPS:
         groups: dict[Any, list[ComparedCase]] = {}
         for case in runs:
@@ -251,7 +248,7 @@ def _check_ranks(members: list[ComparedCase]) -> list[Finding]:
         )
         return [Finding(level="notice", code="relation-skipped", message=message)]
     ranks = [by_rank[rank] for rank in range(meta.world)]
-    shares = {f"rank {one.meta.rank}": one.share for one in ranks if one.share}
+    shares = {f"rank {one.meta.rank}": one.run for one in ranks if one.run}
     parts = [one.expected.indices for one in ranks]
     known = [ids[part] for part in parts if part is not None]
     expected = np.concatenate(known) if len(known) == len(parts) else _fill_own_order(ranks, ids)
@@ -288,7 +285,7 @@ _GROUPS: tuple[tuple[Callable[[ComparedCase], Any], _Check], ...] = (
     (_make_rank_key, _check_ranks),
     (
         lambda case: (case.meta.seed, case.meta.epoch) if case.meta.draws else None,
-        lambda members: check_draws({one.meta.name: one.share for one in members if one.share}),
+        lambda members: check_draws({one.meta.name: one.run for one in members if one.run}),
     ),
     (lambda case: None if case.state is None else _make_key(case, case.meta.rank), _check_states),
 )

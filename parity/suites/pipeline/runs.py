@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,14 +28,19 @@ COLUMNS = ("id", "x", "y", "mask")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
-    """Slots as a pipeline delivered them, batch after batch; each column is ``[n]``."""
+    """Slots as a pipeline delivered them, batch after batch; each column is ``[n]``.
+
+    What compares ranks and draws needs no column but ``id``.
+    """
 
     id: Numbers  # Of any real dtype; ``PADDING_ID`` in a padded slot
-    x: Numbers
-    y: Numbers
-    mask: Numbers  # Of any real dtype: 1 for an observation, 0 for padding
-    sizes: tuple[int, ...]  # Slots of each batch; their sum is ``n``
+    x: Numbers = field(default_factory=lambda: np.empty(0))
+    y: Numbers = field(default_factory=lambda: np.empty(0))
+    #: Of any real dtype: 1 for an observation, 0 for padding
+    mask: Numbers = field(default_factory=lambda: np.empty(0))
+    sizes: tuple[int, ...] = ()  # Slots of each batch; their sum is ``n``, or they are unknown
     first_batch: int = 0
+    draws: Numbers | None = None  # One random number a slot, if recorded
 
     @classmethod
     def of(cls, batches: Iterable[Sequence[ArrayLike]], first_batch: int = 0) -> Run:
@@ -55,6 +60,8 @@ class Run:
 
     def format_position(self, slot: int) -> str:
         """Format batch and row of a slot."""
+        if not self.sizes:
+            return f"position {slot:,}"
         return format_position(self.sizes, int(slot), self.first_batch)
 
     def slice_batches(self, start: int, stop: int | None = None) -> Run:
