@@ -183,11 +183,7 @@ class FailingTensor:
 
 
 def _restore_integers(right: NDArray[Any], given: NDArray[Any]) -> NDArray[Any] | None:
-    """Return the integers that a dump contains as float32, in the reference's type.
-
-    None where one is not of that type, or rounded, or there are too many: causes are then
-    sought among floats.
-    """
+    """Return a dump's float32 as the reference's integers; None if rounded, foreign or too many."""
     if not 0 < given.size <= _MAX_RESTORED:
         return None
     limits = np.iinfo(right.dtype)

@@ -114,11 +114,7 @@ class Hypothesis:
         return expected, np.array(self.layout.obtained[at])
 
     def is_likely(self) -> bool:
-        """Return whether a few elements agree.
-
-        A fitted number, which leaves a few units in the last place open, must explain larger
-        errors than those, and more than one or two elements.
-        """
+        """Return whether a few elements agree; a fitted number must explain more than its slack."""
         summary = self.tensor.summary
         if self.transform.ulps and (
             summary.max_ulp <= MAX_ROUNDING_ULPS or summary.differing < _MIN_FITTED

@@ -93,10 +93,7 @@ def _project_patterns(rows: Floats) -> Doubles:
 def _project_rows(
     rows: Floats, columns: Ints, weights: Doubles, origin: Doubles
 ) -> tuple[Doubles, Doubles]:
-    """Return each row's weighted sum and that of its magnitudes; not finite counts as 0.
-
-    Works column by column, so that equal rows get equal sums.
-    """
+    """Return weighted sums of rows and of magnitudes, by column; not finite counts as 0."""
     total, size = np.zeros(len(rows)), np.zeros(len(rows))
     for start in range(0, len(rows), _CHUNK_ROWS):
         part = slice(start, start + _CHUNK_ROWS)

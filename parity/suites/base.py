@@ -49,6 +49,9 @@ class Dump:
     was_run: bool = True  # By this process; else the dump was there before
 
 
+Compared = Mapping[str, tuple[Case, Dump | None]]  # Cases that were run, with their dumps
+
+
 @dataclass(frozen=True, kw_only=True)
 class DumpComparison:
     """Result of comparing one dump."""
@@ -94,9 +97,7 @@ class Suite:
     list_rules: Callable[[Case, Tolerances], Mapping[str, Rule]] | None = None
     #: Compares cases with each other; returns findings by case id. A case whose dump could not
     #: be compared is given without it.
-    across: (
-        Callable[[Mapping[str, tuple[Case, Dump | None]]], Mapping[str, tuple[Finding, ...]]] | None
-    ) = None
+    across: Callable[[Compared], Mapping[str, tuple[Finding, ...]]] | None = None
 
     def list_args(
         self, values: Collection[str], stated: Sequence[str] | None = None

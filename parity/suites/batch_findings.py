@@ -139,11 +139,11 @@ def check_stdout(stated: Mapping[str, Any] | None, sizes: Sequence[int]) -> list
     return found
 
 
-def check_empty_dump(stdout_json: Mapping[str, Any] | None) -> list[Finding]:
-    """Accept that no batch was written where none is expected and the port says so."""
+def check_empty_dump(stated: Mapping[str, Any] | None, place: str) -> list[Finding]:
+    """Accept that no batch was written where none is expected and the port says so at ``place``."""
     message = (
         "no batch is expected and none was written, but an empty folder proves nothing; expected "
-        '"num_batches": 0 in the JSON line on stdout'
+        f'"num_batches": 0 in {place}'
     )
-    is_stated = stdout_json is not None and stdout_json.get("num_batches") == 0
+    is_stated = stated is not None and stated.get("num_batches") == 0
     return [] if is_stated else [report_error("dump-empty", message, kind="dump")]

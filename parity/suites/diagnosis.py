@@ -61,10 +61,7 @@ def add_tensor_cause(
 def find_wrong_decoder(
     name: str, expected: StoredTensor, obtained: StoredTensor, location: StorageLocation
 ) -> Cause | None:
-    """Find the known mistake of a quantised type's decoder that gives the dump bit by bit.
-
-    Return None where no known mistake does, or the right decoder does so, too.
-    """
+    """Find a decoder's known mistake that gives the dump bit by bit, as the right one does not."""
     from parity.diagnose import FailingTensor, block_mistakes
 
     try:

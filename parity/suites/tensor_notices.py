@@ -27,33 +27,37 @@ def collect_notices(
     reference: TensorReference, pairs: Pairs, results: Mapping[str, Measures]
 ) -> list[Finding]:
     """List notices for the tensors that were compared, by name, and those that were not."""
-    texts: dict[str, str] = {}
+    notices = []
     if narrowed := [
         name
         for name, (expected, obtained) in pairs.items()
         if obtained.suffix == ".bin" and not expected.dtype.fits_f32
     ]:
-        texts["seen-as-f32"] = (
+        message = (
             f"{format_count(len(narrowed), 'tensors')} wider than f32 compared as f32, since a "
             f".bin has no other dtype: {format_list(narrowed)}"
-            f"{_describe_lost([reference.tensors[name] for name in narrowed])}"
         )
+        message += _describe_lost([reference.tensors[name] for name in narrowed])
+        notices.append(Finding(level="notice", code="seen-as-f32", message=message))
     if excused := [
         name for name, m in results.items() if "cosine" in m.bounds and m.cosine is None
     ]:
-        texts["cosine-excused"] = (
+        message = (
             f"the cosine of {format_count(len(excused), 'tensors')} was not checked, since the "
             f"norms of both sides are at most max_abs: {format_list(excused)}"
         )
+        notices.append(Finding(level="notice", code="cosine-excused", message=message))
     if branches := [f"{name}: branch {m.branch}" for name, m in results.items() if m.branch]:
-        texts["any-of"] = f"any_of passed by {format_list(branches)}"
-    if others := reference.unreferenced:
-        counts = sorted(Counter(others.values()).items())
-        texts["not-compared"] = (
-            f"{format_count(len(others), 'tensors')} without a reference, not compared: "
-            f"{format_list(others)} ({', '.join(f'{count} {kind}' for kind, count in counts)})"
+        message = f"any_of passed by {format_list(branches)}"
+        notices.append(Finding(level="notice", code="any-of", message=message))
+    if reference.unreferenced:
+        counts = sorted(Counter(reference.unreferenced.values()).items())
+        message = (
+            f"{format_count(len(reference.unreferenced), 'tensors')} without a reference, not "
+            f"compared: {format_list(reference.unreferenced)} "
+            f"({', '.join(f'{count} {kind}' for kind, count in counts)})"
         )
-    notices = [Finding(level="notice", code=code, message=text) for code, text in texts.items()]
+        notices.append(Finding(level="notice", code="not-compared", message=message))
     return notices + check_metadata(reference, pairs)
 
 

@@ -82,7 +82,8 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
     dataset = reference.dataset
     found = batch_findings.check_names(dump.folder)
     if not (reference.sizes or find_batch_files(dump.folder)):
-        return DumpComparison(findings=(*found, *batch_findings.check_empty_dump(dump.stdout_json)))
+        found += batch_findings.check_empty_dump(dump.stdout_json, "the JSON line on stdout")
+        return DumpComparison(findings=tuple(found))
     # Enough for a port that delivers everything in one batch, and to report wrong sizes.
     max_bytes = 4 * (dataset.features.nbytes + dataset.labels.nbytes) + 2**20
     delivered, _, broken = read_folder(dump.folder, reference.shape, max_bytes)
@@ -195,8 +196,7 @@ def read_reference(meta: LoaderCase) -> LoaderReference:
     _check_sizes(meta, dataset)
     if not meta.batch_sizes:
         if dataset is None:
-            message = "states no batch and no data set, so nothing can be compared"
-            raise _report_suspect(meta, message)
+            raise _report_suspect(meta, "states no batch and no data set: nothing can be compared")
         expected = np.arange(len(dataset) if meta.mode == "SUBSET" else 0)
         return LoaderReference(dataset, expected, (), shape, has_dataset=True)
     batches, shape, found = read_folder(meta.folder, shape if dataset else None)

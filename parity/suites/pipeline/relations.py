@@ -17,7 +17,7 @@ from parity.bundle.layout import PipelineCase
 from parity.items.checks import Ints
 from parity.port.dump_folder import MAX_STATE, STATE_FILE, DumpFileError, read_file
 from parity.results import Finding
-from parity.suites.base import Case, Dump
+from parity.suites.base import Case, Compared, Dump
 from parity.suites.item_findings import check_other_shuffle
 from parity.suites.messages import format_list, report_error
 from parity.suites.pipeline.audit import audit_run, check_resumed_ids
@@ -82,9 +82,7 @@ class ComparedCase:
         return (self.meta.epoch, batch) if batch < len(whole.sizes) else (self.meta.epoch + 1, 0)
 
 
-def check_relations(
-    compared: Mapping[str, tuple[Case, Dump | None]],
-) -> Mapping[str, tuple[Finding, ...]]:
+def check_relations(compared: Compared) -> Mapping[str, tuple[Finding, ...]]:
     """Report what only several runs show, by the case that names the other.
 
     Relations to cases that were not selected are left out; a case may have no dump.
@@ -192,10 +190,7 @@ def check_repeated(first: Run, second: Run, name: str) -> list[Finding]:
 def check_other_order(
     run: Run, other: Run, code: str, message: str, name: str = "the other run"
 ) -> list[Finding]:
-    """Check that another key gave another order; else report ``code`` and ``message``.
-
-    An order that is close to that of ``name``, such as a rotation of it, is a warning.
-    """
+    """Check that another key gave another order than ``name``; one that is close is a warning."""
     if run.ids != other.ids:
         return check_other_shuffle(np.asarray(run.ids), np.asarray(other.ids), name)
     return [report_error(code, message)] if len(run.ids) >= MIN_ITEMS else []

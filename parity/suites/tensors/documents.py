@@ -121,10 +121,7 @@ def compare_outputs(
 def tighten_rules(
     rules: Mapping[str, JsonRule], requested: Mapping[str, float]
 ) -> dict[str, JsonRule]:
-    """Tighten the rules of a document by the lockfile's tolerances, as far as they are for numbers.
-
-    `close` has float64's atol and rtol, as torch has it for Python's numbers.
-    """
+    """Tighten a document's rules by the lockfile's tolerances for numbers; `close` is float64's."""
     limits = resolve_close(requested, DTYPES["F64"])
     limits = {name: value for name, value in limits.items() if name in JSON_TOLERANCES}
     return {

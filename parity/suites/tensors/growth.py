@@ -75,10 +75,7 @@ def _find_tolerance(measures: Mapping[str, Any]) -> float | None:
 
 
 def thin_growth(rows: Sequence[Mapping[str, Any]], limit: int) -> list[Mapping[str, Any]]:
-    """Return at most ``limit`` rows: the worst of each group of neighbours.
-
-    A stage that diverges first is worse than all others, one that was not dumped better.
-    """
+    """Return at most ``limit`` rows: the worst of each group of neighbours, as ``_rank`` has it."""
     size = max(1, -(-len(rows) // limit))
     return [max(rows[at : at + size], key=_rank) for at in range(0, len(rows), size)]
 

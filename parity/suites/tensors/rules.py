@@ -11,7 +11,7 @@ from parity.bundle.tensor_rules import EXACT, Check, Rule, describe_unmatched, r
 from parity.bundle.tolerances import Tolerances
 from parity.errors import Problem
 from parity.results import Finding
-from parity.suites.base import Case, Dump
+from parity.suites.base import Case, Compared
 from parity.suites.messages import EXAMPLES, format_list, report_error
 from parity.suites.tensor_reference import TensorReference
 from parity.suites.tensors import documents
@@ -209,9 +209,7 @@ def _remove_ignored(dumped: FolderContents, ignored: Mapping[str, str]) -> Folde
     )
 
 
-def report_unused_defaults(
-    compared: Mapping[str, tuple[Case, Dump | None]],
-) -> dict[str, tuple[Finding, ...]]:
+def report_unused_defaults(compared: Compared) -> dict[str, tuple[Finding, ...]]:
     """Report `ignore` entries of `defaults` that no reference and no dump of any case needs."""
     cases = {name: (case.detail, dump) for name, (case, dump) in compared.items() if dump}
     first, (detail, _) = next(iter(cases.items()), ("", (None, None)))

@@ -117,10 +117,7 @@ def _check_indexes(detail: TensorCase, folder: Path, files: Files) -> Iterator[F
 
 
 def _check_types(detail: TensorCase, files: Files, references: Tensors) -> Iterator[Finding]:
-    """Compare GGUF's types of blocks with those of the checkpoint, or as `meta.json` states them.
-
-    Plain types are compared with the values.
-    """
+    """Compare GGUF's types of blocks with the checkpoint's, or `meta.json`'s; not plain types."""
     expected = {name: one.dtype.name for name, one in references.items()}
     if detail.checkpoint is not None and detail.checkpoint.suffix == ".gguf":
         located = checkpoints.locate_tensors(detail.folder, detail.checkpoint)
