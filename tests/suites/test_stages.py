@@ -317,6 +317,31 @@ def test_way_in_an_unseen_stage_may_leave_the_rounding_of_stages_between(
     assert ("its tanh form" in str(first.cause)) == is_named
 
 
+def test_output_without_a_finite_number_is_a_warning(tmp_path: Path) -> None:
+    values = {name: one for name, one in run_stages().items() if name not in _MOVED}
+    values["out/linear"] = np.full_like(values["out/linear"], np.nan)
+    (case,) = suite.read_cases(write_bundle(tmp_path / "tree", references=values), {})
+    dump = Dump(folder=write_dump(tmp_path / "dump", values))
+    (found,) = suite.verify(case, dump, case.tolerances).findings
+    assert (found.level, found.code, found.tensor) == ("warning", "blind-bound", "out/linear")
+
+
+@pytest.mark.parametrize("feed", ["fc.weights", ["x", "fc.weights"]])
+def test_unknown_feed_is_rejected_with_its_stage(tmp_path: Path, feed: Any) -> None:
+    stages = [{**STAGES[0], "feeds": {"input": feed}}, *STAGES[1:]]
+    (case,) = suite.read_cases(write_bundle(tmp_path / "tree", stages=stages), {})
+    values = {name: one for name, one in run_stages().items() if name not in _MOVED}
+    dump = Dump(folder=write_dump(tmp_path / "dump", values))
+    message = "the stage 'norm/layer_norm', fed by 'fc.weights', which is no stage, input or param"
+    with pytest.raises(ReferenceSuspectError, match=message):
+        suite.verify(case, dump, case.tolerances)
+    # A checkpoint of another format may have it.
+    tree = write_bundle(tmp_path / "tree", stages=stages, checkpoint="model.pth")
+    (tree / "forward/model.pth").write_bytes(b"")
+    (case,) = suite.read_cases(tree, {})
+    assert not suite.verify(case, dump, case.tolerances).findings
+
+
 def test_trace_that_does_not_show_a_mistake_says_so_where_all_is_right(tmp_path: Path) -> None:
     tree = write_bundle(tmp_path / "tree", words={"not_visible": "gelu: its tanh form"})
     (case,) = suite.read_cases(tree, {})

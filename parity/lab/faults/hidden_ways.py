@@ -15,12 +15,12 @@ from parity.bundle import manifest
 from parity.bundle.case_parts import Stage
 from parity.bundle.tensor_case import TensorCase
 from parity.bundle.tensor_rules import resolve_rules
-from parity.diagnose.stages.find import list_ways, measure_distance, read_ways
+from parity.diagnose.stages.find import list_ways, read_ways
 from parity.diagnose.stages.operators import find_operator
 from parity.diagnose.stages.trace import Trace
 from parity.diagnose.stages.values import TraceError, Values
 from parity.lab.bundle_writer import BundleWriter
-from parity.lab.faults.stage_faults import find_atol, list_planted, recompute
+from parity.lab.faults.stage_faults import find_atol, list_planted, measure_seen, recompute
 from parity.lab.pins import packing
 from parity.suites.tensors.rules import read_references
 from parity.suites.tensors.stage_causes import make_trace, read_given
@@ -130,7 +130,7 @@ class _Search:
     def _measure_all(self, name: str, wrong: Any) -> float:
         values = recompute(self.trace, {name: wrong})
         return max(
-            measure_distance(values[one], self.trace.expected(one)) / limit
+            measure_seen(self.trace, one, values[one], self.trace.expected(one)) / limit
             for one, limit in self.limits.items()
         )
 

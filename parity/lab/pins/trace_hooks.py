@@ -61,6 +61,9 @@ class ModuleTrace:
         finally:
             for handle in handles:
                 handle.remove()
+        state, fed = model.state_dict(), {feed for one in self.stages for feed in list_feeds(one)}
+        tables = {name: value for name, value in model.named_buffers() if name not in state}
+        self.inputs |= {name: tables[name].numpy() for name in tables.keys() & fed}
         ends = self._list_ends()
         found = dict.fromkeys(self._name_output(value, ends) for value in _list_tensors(output))
         self.outputs = [name for name in found if name not in {**inputs, **self.inputs}]

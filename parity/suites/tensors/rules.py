@@ -15,6 +15,7 @@ from parity.suites.base import Case, Compared
 from parity.suites.messages import EXAMPLES, format_list, report_error
 from parity.suites.tensor_reference import TensorReference
 from parity.suites.tensors import documents
+from parity.suites.tensors.stage_causes import find_unknown_feed
 from parity.suites.tensors.written import read_dump
 from parity.tensors.folder import FolderContents, list_named, list_tensors
 from parity.tensors.stored import StoredTensor, Tensors
@@ -47,6 +48,8 @@ def read_references(detail: TensorCase) -> dict[str, StoredTensor]:
     for name in detail.outputs:  # else nothing would have to be produced
         if name not in found.tensors:
             raise make_suspect_error(place, f"has no reference for the output {name!r}")
+    if unknown := find_unknown_feed(detail):
+        raise make_suspect_error(detail.folder, unknown)
     for name, sample in detail.samples.items():
         shape = found.tensors[name].shape if name in found.tensors else None
         if shape != sample.indices.shape:

@@ -11,6 +11,7 @@ from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -122,12 +123,34 @@ def make_trace(detail: TensorCase, expected: Tensors, obtained: Tensors) -> Trac
 
 def read_given(detail: TensorCase) -> dict[str, StoredTensor]:
     """List the inputs and parameters of a case: its input files and its checkpoint's tensors."""
-    places = [*detail.inputs, *(list_parts(detail.checkpoint) if detail.checkpoint else ())]
-    found: dict[str, StoredTensor] = {}
-    for place in places:
-        if place.suffix in (".safetensors", ".npy") or place.is_dir():
-            found |= list_tensors(place).tensors
-    return found
+    places = filter(_is_listed, _list_given(detail))
+    return {name: one for each in places for name, one in list_tensors(each).tensors.items()}
+
+
+def _list_given(detail: TensorCase) -> list[Path]:
+    return [*detail.inputs, *(list_parts(detail.checkpoint) if detail.checkpoint else ())]
+
+
+def _is_listed(place: Path) -> bool:
+    return place.suffix in (".safetensors", ".npy") or place.is_dir()
+
+
+def find_unknown_feed(detail: TensorCase) -> str:
+    """Return which stage of a case is fed by what is not there; ``""`` for none.
+
+    Inputs and parameters are known where all files of them are of formats that are read here.
+    """
+    names = {stage.name for stage in detail.stages}
+    feeds = {feed: stage.name for stage in detail.stages[::-1] for feed in stage.sources}
+    if feeds.keys() <= names or not all(map(_is_listed, _list_given(detail))):
+        return ""
+    named = {*names, *read_given(detail)}
+    unknown = (
+        f"has the stage {stage!r}, fed by {feed!r}, which is no stage, input or parameter"
+        for feed, stage in feeds.items()
+        if feed not in named
+    )
+    return next(unknown, "")
 
 
 def _make_reader(tensors: Tensors) -> Callable[[str], NDArray[Any] | None]:

@@ -10,6 +10,8 @@ from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from parity.results import Finding
 from parity.suites.diagnosis import add_tensor_cause
 from parity.suites.messages import EXAMPLES, format_list, report_error
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from parity.suites.tensors.stage_causes import FindCause
     from parity.tensors.stored import Tensors
 
+_FIRST_ELEMENTS = 1024  # Values of an output that are read to find a finite one
 _MAX_CAUSES = 4  # First diverging stages whose cause is looked for; each may take a second
 
 
@@ -156,6 +159,7 @@ def judge_stages(
         *_report_later(results, {name for group in groups for name in group}),
         *others,
         *_report_unseen(results, measures),
+        *_report_blind(results, detail.outputs),
         *report_drift(results, obtained, find_cause),
     ]
     if not errors and (ways := detail.words.get("not_visible")):
@@ -233,6 +237,30 @@ def _report_later(results: StageResults, reported: set[str]) -> Iterable[Finding
         f"the largest error is {errors[worst]:.3g}, in {worst}"
     )
     yield report_error("later-stages", message, measures={"later_stages": later[:100]})
+
+
+def _report_blind(results: StageResults, outputs: Iterable[str]) -> Iterable[Finding]:
+    """Warn of outputs of a model whose references have no number that a mistake could change."""
+    blind = [
+        name
+        for name in outputs
+        if name in results.compared and not _has_number(results.expected[name])
+    ]
+    if blind:
+        message = "no value of the reference is finite, and most mistakes give the same: "
+        message += format_list(blind)
+        yield Finding(level="warning", code="blind-bound", message=message, tensor=blind[0])
+
+
+def _has_number(tensor: StoredTensor) -> bool:
+    """Return whether a value is finite; it is usually among the first, and no others are read."""
+    with tensor.open() as reader:
+        for size in (min(tensor.count, _FIRST_ELEMENTS), tensor.count):
+            values = np.empty(size, tensor.dtype.storage)
+            reader.read(0, values)
+            if np.isfinite(tensor.dtype.decode(values)).any():
+                return True
+    return False
 
 
 def _report_unseen(results: StageResults, measures: Mapping[str, Any]) -> Iterable[Finding]:
