@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from parity.bundle.tensor_case import TensorCase
     from parity.suites.base import DumpComparison
     from parity.suites.tensors.stage_causes import FindCause
-    from parity.tensors.stored import Tensors
+    from parity.tensors.stored import StoredTensor, Tensors
 
 _FIRST_ELEMENTS = 1024  # Values of an output that are read to find a finite one
 _MAX_CAUSES = 4  # First diverging stages whose cause is looked for; each may take a second
