@@ -38,19 +38,10 @@ _KEYS_2 = (
 
 
 class Manifest(NamedTuple):
-    """A manifest that was read, and the error of an invalid one."""
+    """A manifest that was read, its cases in order, and the error of an invalid one."""
 
     cases: tuple[TensorCase, ...]
     error: type[ConfigError | ReferenceSuspectError]
-
-
-def load(tree: Path, beside: Path | None = None) -> tuple[TensorCase, ...]:
-    """Read the cases of the bundle in ``tree``, in the manifest's order.
-
-    Raises:
-        ReferenceSuspectError, ConfigError: As ``read_manifest``.
-    """
-    return read_manifest(tree, beside).cases
 
 
 def read_manifest(tree: Path, beside: Path | None = None) -> Manifest:

@@ -157,9 +157,7 @@ def _remove_deep_tree(tree: Path) -> None:
 
 @contextlib.contextmanager
 def open_files(
-    folder: Path | None,
-    files: Mapping[str, Path],
-    change: Callable[[bytes], bytes] | None = None,
+    folder: Path, files: Mapping[str, Path], change: Callable[[bytes], bytes] | None = None
 ) -> Iterator[None]:
     """Make ``folder`` for one run, with read-only copies of ``files``; remove it afterwards.
 
@@ -170,9 +168,6 @@ def open_files(
     Raises:
         DumpFileError: As ``read_file``, for files of a dump.
     """
-    if folder is None:
-        yield
-        return
     remove_tree(folder)  # of a run that was killed
     folder.mkdir(parents=True)
     try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,14 +45,9 @@ class Job:
     repo: Path  # root of the repo under test, in which a panic's source file is looked for
     where: Location | None = None  # the lockfile's line that says how the case is dumped
     env: Mapping[str, str] = field(default_factory=dict)  # of this run, beside the program's own
-    #: Files that the port needs, by path below `files_dir`, a folder that is made for the run.
-    files: Mapping[str, Path] = field(default_factory=dict)
-    files_dir: Path | None = None
+    #: Folders that are made for the run: arguments of `open_files`.
+    folders: tuple[tuple[Path, Mapping[str, Path], Callable[[bytes], bytes] | None], ...] = ()
     memory: int | None = None  # bytes that the program may allocate, where that can be limited
-    #: A state that another job saves, by path below `state_dir`, a folder made for the run.
-    state: Mapping[str, Path] = field(default_factory=dict)
-    state_dir: Path | None = None
-    damage: Callable[[bytes], bytes] = bytes  # done to the state before
     wave: int = 0  # jobs of a higher one start when all of the lower ones have ended
 
 
@@ -98,10 +94,9 @@ def run_job(job: Job, *, deadline: float | None = None) -> DumpResult:
     if seconds <= 0:
         return fail("dump-timeout", "The dump was not started: the run's deadline had passed.")
     try:
-        with (
-            dump_folder.open_files(job.files_dir, job.files),
-            dump_folder.open_files(job.state_dir, job.state, job.damage),
-        ):
+        with ExitStack() as stack:
+            for folder in job.folders:
+                stack.enter_context(dump_folder.open_files(*folder))
             result = process.run(
                 (*job.program.argv, *job.args),
                 cwd=job.program.cwd,

@@ -107,8 +107,7 @@ def draw_histogram(spread: Sequence[tuple[int, int]]) -> str:
     figure, axes = _make_axes()
     axes.bar([power for power, _ in spread], [count for _, count in spread], color=_BAD)
     axes.set_yscale("symlog", linthresh=1)
-    axes.set_xlabel("error")
-    axes.set_ylabel("elements")
+    axes.set(xlabel="error", ylabel="elements")
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda power, _: f"1e{power:+.0f}"))
     return _render_svg(figure, f"errors from 1e{spread[0][0]} to 1e{spread[-1][0] + 1}")
@@ -139,8 +138,7 @@ def draw_scatter(points: Sequence[Sequence[float]]) -> str:
     axes.plot([low, high], [low, high], color=_INK, linewidth=0.8)
     columns = list(zip(*points, strict=True))
     axes.scatter(*columns, color=_BAD, alpha=0.6, s=10, linewidths=0)
-    axes.set_xlabel("expected")
-    axes.set_ylabel("obtained")
+    axes.set(xlabel="expected", ylabel="obtained")
     axes.locator_params(nbins=6)
     return _render_svg(figure, f"expected against obtained, {len(points)} elements")
 
@@ -165,10 +163,7 @@ def draw_growth(rows: Sequence[Mapping[str, Any]]) -> str:
     plot("max_abs", _BAD, linewidth=1, marker="o", markersize=2.5)
     for place in (row["at"] for row in rows if row["first"]):
         axes.axvline(place, color=_BAD, linewidth=0.8, linestyle=":")
-    axes.set_yscale("log")
-    axes.set_ylim(low / 2, high * 2)
-    axes.set_xlabel("stage")
-    axes.set_ylabel("largest error")
+    axes.set(yscale="log", ylim=(low / 2, high * 2), xlabel="stage", ylabel="largest error")
     axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)
     return _render_svg(figure, f"largest error of {len(rows)} stages")
 

@@ -202,7 +202,12 @@ class _Scanner:
             obtained = f"{header.size:,} bytes"
             raise ArchiveError("archive-size", "a folder has data", "0 bytes", obtained)
         if not is_folder:
-            self._add_file("/".join(parts), header.size)
+            self._check_end(header.size)
+            self._unpacked += header.size
+            self._check_count("files", len(self._members) + 1, MAX_FILES)
+            self._check_count("unpacked", self._unpacked, MAX_BYTES)
+            self._members.append(Member("/".join(parts), self._offset, header.size))
+            self._skip(header.size)
         self._name = ""
 
     def _read_pax(self, size: int) -> None:
@@ -214,14 +219,6 @@ class _Scanner:
             raise ArchiveError("archive-pax", "the pax header is too large", expected, obtained)
         self._check_end(size)
         self._pax = parse_pax(self._file.read(size))
-        self._skip(size)
-
-    def _add_file(self, path: str, size: int) -> None:
-        self._check_end(size)
-        self._unpacked += size
-        self._check_count("files", len(self._members) + 1, MAX_FILES)
-        self._check_count("unpacked", self._unpacked, MAX_BYTES)
-        self._members.append(Member(path, self._offset, size))
         self._skip(size)
 
     def _check_end(self, size: int) -> None:

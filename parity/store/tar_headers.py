@@ -139,9 +139,16 @@ def parse_pax(body: bytes) -> PaxFields:
             key, or a malformed record.
     """
     fields: dict[str, bytes] = {}
-    at = 0
+    at, form = 0, "LENGTH KEY=VALUE"
     while at < len(body):
-        key, value, at = _parse_record(body, at)
+        length = _PAX_LENGTH.match(body, at)
+        end = at + int(length[1]) if length else 0
+        if length is None or end > len(body) or body[end - 1 : end] != b"\n" or end <= length.end():
+            raise _make_pax_error("a pax record is malformed", form, body[at : at + 40])
+        raw, equals, value = body[length.end() : end - 1].partition(b"=")
+        if not equals:
+            raise _make_pax_error("a pax record has no '='", form, raw)
+        key, at = raw.decode("utf-8", "surrogateescape"), end
         if key not in {"path", "size"} | _PAX_IGNORED_KEYS:
             raise _make_pax_error("a pax key is not allowed", "path, size, mtime, comment", key)
         if key in fields:
@@ -151,19 +158,6 @@ def parse_pax(body: bytes) -> PaxFields:
     if size is not None and not _PAX_SIZE.fullmatch(size):
         raise _make_pax_error("the pax size is not a number", "decimal digits", size)
     return PaxFields(fields.get("path"), None if size is None else int(size))
-
-
-def _parse_record(body: bytes, at: int) -> tuple[str, bytes, int]:
-    """Return key, value and end of the record at ``at``."""
-    form = "LENGTH KEY=VALUE"
-    length = _PAX_LENGTH.match(body, at)
-    end = at + int(length[1]) if length else 0
-    if length is None or end > len(body) or body[end - 1 : end] != b"\n" or end <= length.end():
-        raise _make_pax_error("a pax record is malformed", form, body[at : at + 40])
-    key, equals, value = body[length.end() : end - 1].partition(b"=")
-    if not equals:
-        raise _make_pax_error("a pax record has no '='", form, key)
-    return key.decode("utf-8", "surrogateescape"), value, end
 
 
 def _make_pax_error(reason: str, expected: str, obtained: str | bytes) -> ArchiveError:

@@ -139,33 +139,31 @@ def _build_code_table(name: str, width: int) -> NDArray[np.float32]:
     return values.astype(np.float32)
 
 
-def _build_dtypes() -> dict[str, DType]:
-    rows: tuple[tuple[str, str, Kind, str], ...] = (
-        ("F64", "<f8", "float", "float64"),
-        ("F32", "<f4", "float", "float32"),
-        ("F16", "<f2", "float", "float16"),
-        ("BF16", "<u2", "float", "bfloat16"),
-        ("F8_E4M3", "u1", "float", "float8_e4m3fn"),
-        ("F8_E5M2", "u1", "float", "float8_e5m2"),
-        ("F8_E4M3FNUZ", "u1", "float", "float8_e4m3fnuz"),
-        ("F8_E5M2FNUZ", "u1", "float", "float8_e5m2fnuz"),
-        ("F8_E8M0", "u1", "float", "float8_e8m0fnu"),
-        ("I64", "<i8", "int", "int64"),
-        ("I32", "<i4", "int", "int32"),
-        ("I16", "<i2", "int", "int16"),
-        ("I8", "i1", "int", "int8"),
-        ("U64", "<u8", "int", "uint64"),
-        ("U32", "<u4", "int", "uint32"),
-        ("U16", "<u2", "int", "uint16"),
-        ("U8", "u1", "int", "uint8"),
-        ("BOOL", "u1", "bool", "bool"),
-        ("C64", "<c8", "complex", "complex64"),
-        ("C128", "<c16", "complex", "complex128"),
-    )
-    return {name: DType(name, np.dtype(code), kind, 0, torch) for name, code, kind, torch in rows}
-
-
-DTYPES: dict[str, DType] = _build_dtypes()
+_ROWS: tuple[tuple[str, str, Kind, str], ...] = (
+    ("F64", "<f8", "float", "float64"),
+    ("F32", "<f4", "float", "float32"),
+    ("F16", "<f2", "float", "float16"),
+    ("BF16", "<u2", "float", "bfloat16"),
+    ("F8_E4M3", "u1", "float", "float8_e4m3fn"),
+    ("F8_E5M2", "u1", "float", "float8_e5m2"),
+    ("F8_E4M3FNUZ", "u1", "float", "float8_e4m3fnuz"),
+    ("F8_E5M2FNUZ", "u1", "float", "float8_e5m2fnuz"),
+    ("F8_E8M0", "u1", "float", "float8_e8m0fnu"),
+    ("I64", "<i8", "int", "int64"),
+    ("I32", "<i4", "int", "int32"),
+    ("I16", "<i2", "int", "int16"),
+    ("I8", "i1", "int", "int8"),
+    ("U64", "<u8", "int", "uint64"),
+    ("U32", "<u4", "int", "uint32"),
+    ("U16", "<u2", "int", "uint16"),
+    ("U8", "u1", "int", "uint8"),
+    ("BOOL", "u1", "bool", "bool"),
+    ("C64", "<c8", "complex", "complex64"),
+    ("C128", "<c16", "complex", "complex128"),
+)
+DTYPES: dict[str, DType] = {
+    name: DType(name, np.dtype(code), kind, 0, torch) for name, code, kind, torch in _ROWS
+}
 #: By torch's name without ``torch.``, such as ``float32``.
 TORCH_DTYPES: dict[str, DType] = {dtype.torch: dtype for dtype in DTYPES.values()}
 #: By NumPy's code without the byte order, such as ``f4``.

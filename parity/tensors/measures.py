@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -182,7 +183,12 @@ class CosineAccumulator:
         peak = max(np.abs(left).max(initial=0.0), np.abs(right).max(initial=0.0))
         if peak == 0:
             return
-        self._rescale(math.frexp(peak)[1])
+        if (scale := math.frexp(peak)[1]) > self.scale:
+            shift = 2 * (self.scale - scale)
+            self.dot = math.ldexp(self.dot, shift)
+            first, second = self.squares
+            self.squares = (math.ldexp(first, shift), math.ldexp(second, shift))
+            self.scale = scale
         # Two halves of the power, since the whole may be beyond float64.
         half = -self.scale // 2
         factors = math.ldexp(1.0, half), math.ldexp(1.0, -self.scale - half)
@@ -191,16 +197,6 @@ class CosineAccumulator:
         self.dot += float((left * right).sum())
         before = self.squares
         self.squares = (before[0] + float((left**2).sum()), before[1] + float((right**2).sum()))
-
-    def _rescale(self, scale: int) -> None:
-        if scale > self.scale:
-            shift = 2 * (self.scale - scale)
-            self.dot = math.ldexp(self.dot, shift)
-            self.squares = (
-                math.ldexp(self.squares[0], shift),
-                math.ldexp(self.squares[1], shift),
-            )
-            self.scale = scale
 
     def compute_cosine(self, least: float) -> float | None:
         """Return the cosine: 0 where one side alone is all zero, 1 where both are.
@@ -211,13 +207,7 @@ class CosineAccumulator:
         smaller, larger = sorted(self.squares)
         if larger == 0:
             return 1.0
-        if least and _scale_by_power(math.sqrt(larger), self.scale) <= least:
-            return None
+        with suppress(OverflowError):  # a norm beyond all floats
+            if least and math.ldexp(math.sqrt(larger), self.scale) <= least:
+                return None
         return self.dot / math.sqrt(smaller * larger) if smaller else 0.0
-
-
-def _scale_by_power(value: float, scale: int) -> float:
-    try:
-        return math.ldexp(value, scale)
-    except OverflowError:
-        return math.inf

@@ -205,7 +205,12 @@ def _build_job(
         values["load_state"] = str(state_dir / STATE_FILE)
     stated = dump.args if dump.command is None else dump.command[1:]
     args = prepared.suite.list_args(values, stated)
-    uses_files = any("{files_dir}" in text for text in (*args, *dump.run_env.values()))
+    folders: list[Any] = []
+    if any("{files_dir}" in text for text in (*args, *dump.run_env.values())):
+        folders.append((files_dir, prepared.files, None))
+    if case.load_from:
+        state = outputs / f"{case.load_from}{suffix}" / STATE_FILE
+        folders.append((state_dir, {STATE_FILE: state}, DAMAGES.get(case.damage, bytes)))
     variables = expand_placeholders(list(dump.run_env.values()), values, where)
     return Job(
         name=folder.name,
@@ -216,11 +221,7 @@ def _build_job(
         repo=context.options.repo,
         where=where,
         env=dict(zip(dump.run_env, variables, strict=True)),
-        files=prepared.files,
-        files_dir=files_dir if uses_files else None,
-        state={STATE_FILE: outputs / f"{case.load_from}{suffix}" / STATE_FILE},
-        state_dir=state_dir if case.load_from else None,
-        damage=DAMAGES.get(case.damage, bytes),
+        folders=tuple(folders),
         wave=len(prepared.list_loaded(case)),
         memory=EXPECT_BYTES if case.expect else None,
     )

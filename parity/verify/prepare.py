@@ -171,7 +171,13 @@ def fetch_extra_files(
     """Return the bundle's extra files in the store, by their paths below ``{files_dir}``."""
     if not bundle.extra_files:
         return {}
-    _check_paths(bundle)
+    names = NameTree()
+    for extra in bundle.extra_files.values():
+        try:  # a path must be possible on every system, and may not collide
+            names.reserve(split_name(extra.path.encode(), is_folder=False), is_folder=False)
+        except ArchiveError as error:
+            message = f"{extra.path!a} cannot be the path of an extra file: {error.reason}"
+            raise ConfigError(Problem("unsafe-name", message, extra.where.get("path"))) from None
     store = Store.from_environment()
     files = {
         extra.path: store.fetch_file(one, **_build_fetch_options(one, options, console, deadline))
@@ -192,17 +198,6 @@ def _build_fetch_options(
         "notify": lambda text: console.print_bundle(bundle.id, text),
         "deadline": deadline,
     }
-
-
-def _check_paths(bundle: Bundle) -> None:
-    """Reject paths of extra files that are not possible on every system, or that collide."""
-    names = NameTree()
-    for extra in bundle.extra_files.values():
-        try:
-            names.reserve(split_name(extra.path.encode(), is_folder=False), is_folder=False)
-        except ArchiveError as error:
-            message = f"{extra.path!a} cannot be the path of an extra file: {error.reason}"
-            raise ConfigError(Problem("unsafe-name", message, extra.where.get("path"))) from None
 
 
 def build_options(bundle: Bundle, options: Options) -> dict[str, Any]:

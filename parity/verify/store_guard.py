@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from parity.errors import ParityError, Problem
-from parity.port.dump_folder import Snapshot, remove_tree, take_snapshot
+from parity.port.dump_folder import remove_tree, take_snapshot
 from parity.results import Finding
 from parity.store.store import Store
 from parity.verify.prepare import PreparedBundle
@@ -26,9 +26,12 @@ class StoreGuard:
         """
         found = {}
         for entry, before in self._states:
-            name = _find_first_change(entry.tree, before)
-            if name is None:
+            after = take_snapshot(entry.tree)
+            paths = before.keys() | after.keys()
+            changed = sorted(path for path in paths if before.get(path) != after.get(path))
+            if not changed:
                 continue
+            name = os.path.relpath(changed[0], entry.tree)
             try:  # to unpack the bundle again from its archive
                 store, folder = Store.from_environment(), lockfile_dir
                 store.fetch_tree(entry.bundle, lockfile_dir=folder, offline=True, rehash=True)
@@ -44,10 +47,3 @@ class StoreGuard:
             problem = Problem("reference-touched", message)
             found[entry.bundle.id] = Finding.from_problem(problem, "integrity")
         return found
-
-
-def _find_first_change(tree: Path, before: Snapshot) -> str | None:
-    after = take_snapshot(tree)
-    paths = before.keys() | after.keys()
-    changed = sorted(path for path in paths if before.get(path) != after.get(path))
-    return os.path.relpath(changed[0], tree) if changed else None

@@ -27,7 +27,7 @@ def problems(tree: Path, content: Any) -> list[str]:
     raw = content if isinstance(content, bytes) else json.dumps(content).encode()
     (tree / document.NAME).write_bytes(raw)
     with pytest.raises(ReferenceSuspectError) as caught:
-        manifest.load(tree)
+        manifest.read_manifest(tree)
     for problem in caught.value.problems:
         assert problem.code in ("reference-malformed", "no-cases")
         assert problem.where is None or problem.where.path == tree / document.NAME
@@ -40,7 +40,7 @@ def whole(case: Any = None, **more: Any) -> dict[str, Any]:
 
 def load(tree: Path, content: Any) -> tuple[manifest.TensorCase, ...]:
     (tree / document.NAME).write_text(json.dumps(content), "utf-8")
-    return manifest.load(tree)
+    return manifest.read_manifest(tree).cases
 
 
 # --- what is read --------------------------------------------------------------------------
@@ -259,7 +259,7 @@ def test_messages_about_files_that_are_not_manifests(
 def test_place_of_what_is_no_json(content: bytes, line: int, column: int, tree: Path) -> None:
     (tree / document.NAME).write_bytes(content)
     with pytest.raises(ReferenceSuspectError) as caught:
-        manifest.load(tree)
+        manifest.read_manifest(tree)
     (problem,) = caught.value.problems
     assert problem.where is not None
     assert (problem.where.line, problem.where.column) == (line, column)
@@ -269,7 +269,7 @@ def test_place_of_what_is_no_json(content: bytes, line: int, column: int, tree: 
 def test_missing_manifest_is_rejected(tree: Path) -> None:
     reported = "is missing; a bundle of the suite tensors has one"
     with pytest.raises(ReferenceSuspectError, match=reported):
-        manifest.load(tree)
+        manifest.read_manifest(tree)
 
 
 @pytest.mark.parametrize("depth", [5, 100, *range(850, 1010, 4), 100_000])

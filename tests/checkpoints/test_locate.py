@@ -53,7 +53,9 @@ TURNED = {"pth-i-negated-view": np.negative, "pth-i-conjugated-view": np.conj}
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, TensorCase]:
     tree = unpack("checkpoint-zoo-v1", tmp_path_factory.mktemp("zoo"))
-    return {case.id: case for case in manifest.load(tree) if case.reference is not None}
+    return {
+        case.id: case for case in manifest.read_manifest(tree).cases if case.reference is not None
+    }
 
 
 def searched(case: TensorCase) -> Mapping[str, StorageLocation]:

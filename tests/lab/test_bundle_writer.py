@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parity.bundle.manifest import load
+from parity.bundle.manifest import read_manifest
 from parity.errors import ConfigError, ReferenceSuspectError
 from parity.lab import BundleWriter
 from parity.lab.bundle_writer import suggest_tolerance
@@ -25,7 +25,7 @@ def test_a_case_in_five_lines(tmp_path: Path) -> None:
 
     assert archive == tmp_path / "out" / "ops-v1.tar"
     tree = unpack(archive, tmp_path / "tree")
-    (case,) = load(tree)
+    (case,) = read_manifest(tree).cases
     assert [path.relative_to(tree).as_posix() for path in case.inputs] == ["exp/inputs/x.npy"]
     assert np.array_equal(np.load(case.inputs[0]), x)
     assert case.reference is not None
@@ -48,7 +48,7 @@ def test_torch_tensors_and_modules_keep_their_dtypes(tmp_path: Path) -> None:
     bundle.add_case("state/brain", weights, why="a dtype that NumPy has not", exact=True)
     tree = unpack(bundle.write(tmp_path), tmp_path / "tree")
 
-    linear, state = load(tree)
+    linear, state = read_manifest(tree).cases
     assert layer.weight.dtype == torch.float32  # the f64 run is a copy's
     assert "atol" in (linear.rules.tensors["out"].checks or ())[0].bounds
     assert state.id == "state/brain"

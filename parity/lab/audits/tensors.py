@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from parity.bundle.manifest import load
+from parity.bundle.manifest import read_manifest
 from parity.bundle.tensor_case import TensorCase
 from parity.diagnose.stages.find import allow_rounding, fit_type, measure_distance
 from parity.diagnose.stages.operators import find_operator
@@ -52,7 +52,9 @@ def audit(
     Raises:
         ReferenceSuspectError, ConfigError: It is wrong.
     """
-    return tuple(_audit_case(tree, bundle, case, provenance) for case in load(tree, manifest))
+    return tuple(
+        _audit_case(tree, bundle, case, provenance) for case in read_manifest(tree, manifest).cases
+    )
 
 
 def _audit_case(tree: Path, bundle: str, case: TensorCase, provenance: Provenance) -> CaseResult:

@@ -143,7 +143,7 @@ def state_hidden_ways(writer: BundleWriter, report: Callable[[str], None]) -> No
     """Put the wrong ways that no case shows into the words of each case, and report them."""
     with TemporaryDirectory(prefix="parity-") as folder:
         packing.write_files(Path(folder), writer.list_files())
-        for case, hidden in list_hidden_ways(manifest.load(Path(folder))).items():
+        for case, hidden in list_hidden_ways(manifest.read_manifest(Path(folder)).cases).items():
             entry = writer.manifest["cases"][case]
             entry["words"] = {**entry.get("words", {}), "not_visible": "; ".join(hidden)}
             report(f"not visible in {case}, so that a port that does this passes:")

@@ -69,7 +69,7 @@ def pack_folder(target_dir: Path, folder: Path, name: str = "") -> Path:
             f"--out is inside {folder.as_posix()}, so that the next bundle would contain this one"
         )
         raise ConfigError(Problem("usage", message))
-    cases = manifest.load(folder)
+    cases = manifest.read_manifest(folder).cases
     found = suite.read_cases(folder, {})
     for case in cases:
         _check_tolerances(case)

@@ -85,7 +85,7 @@ def _check_bundle(folder: Path, files: Mapping[str, bytes]) -> None:
     packing.write_files(folder, files)
     faults = [
         Problem("reference-malformed", f"{case.id}: {text}")
-        for case in manifest.load(folder)
+        for case in manifest.read_manifest(folder).cases
         if case.reference is not None
         for text in list_tensors(case.reference).list_problems()
     ]

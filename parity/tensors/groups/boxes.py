@@ -61,32 +61,26 @@ def _match_boxes(
     expected: NDArray[np.float64], obtained: NDArray[np.float64], least: float
 ) -> list[tuple[int, int]]:
     """Pair boxes, each at most once, whose intersection over union is more than ``least``."""
-    overlap = _compute_iou(expected, obtained)
+    left, right = expected[:, None, :], obtained[None, :, :]  # overlaps are [n, m]
+    with np.errstate(all="ignore"):
+        corners = (
+            np.maximum(left[..., :2], right[..., :2]),
+            np.minimum(left[..., 2:], right[..., 2:]),
+        )
+        inside = np.clip(corners[1] - corners[0], 0, None).prod(axis=-1)
+        areas = [(side[..., 2:] - side[..., :2]).prod(axis=-1) for side in (left, right)]
+        iou = inside / (areas[0] + areas[1] - inside)
+    overlap = np.where(np.isfinite(iou), iou, 0.0)
     pairs = np.argwhere(overlap > least)
     order = np.argsort(-overlap[tuple(pairs.T)], kind="stable")
     taken: tuple[set[int], set[int]] = (set(), set())
     matches = []
-    for left, right in pairs[order]:
-        if left not in taken[0] and right not in taken[1]:
-            taken[0].add(int(left))
-            taken[1].add(int(right))
-            matches.append((int(left), int(right)))
+    for one, other in pairs[order].tolist():
+        if one not in taken[0] and other not in taken[1]:
+            taken[0].add(one)
+            taken[1].add(other)
+            matches.append((one, other))
     return matches
-
-
-def _compute_iou(
-    expected: NDArray[np.float64], obtained: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the intersection over union of ``[n, 4]`` and ``[m, 4]`` as ``[n, m]``."""
-    left, right = expected[:, None, :], obtained[None, :, :]
-    with np.errstate(all="ignore"):
-        sides = np.minimum(left[..., 2:], right[..., 2:]) - np.maximum(
-            left[..., :2], right[..., :2]
-        )
-        inside = np.clip(sides, 0, None).prod(axis=-1)
-        areas = [(side[..., 2:] - side[..., :2]).prod(axis=-1) for side in (left, right)]
-        iou: NDArray[np.float64] = inside / (areas[0] + areas[1] - inside)
-    return np.where(np.isfinite(iou), iou, 0.0)
 
 
 def _compute_gap(expected: NDArray[Any], obtained: NDArray[Any]) -> float:

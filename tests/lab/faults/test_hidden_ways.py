@@ -31,7 +31,7 @@ _CASES: dict[str, tuple[dict[str, float], list[str], list[str]]] = {
 def _list(tree: Path, atol: dict[str, float], **keys: Any) -> list[str]:
     tensors = {name: {"tolerance": {"atol": one}} for name, one in atol.items()}
     tight = {"tensors": tensors, "tolerance": {"atol": 1e-6}, **keys}
-    found = hidden_ways.list_hidden_ways(manifest.load(write_bundle(tree, **tight)))
+    found = hidden_ways.list_hidden_ways(manifest.read_manifest(write_bundle(tree, **tight)).cases)
     return found.get("forward", [])
 
 
@@ -70,8 +70,10 @@ def test_way_of_another_shape_needs_no_reference(tmp_path: Path) -> None:
 
 def test_way_that_another_case_shows_is_not_listed(tmp_path: Path) -> None:
     atol = {name: {"tolerance": {"atol": 1e-2}} for name in run_stages()}
-    (wide,) = manifest.load(write_bundle(tmp_path / "wide", tensors=atol))
-    (tight,) = manifest.load(write_bundle(tmp_path / "tight", tolerance={"atol": 1e-6}))
+    (wide,) = manifest.read_manifest(write_bundle(tmp_path / "wide", tensors=atol)).cases
+    (tight,) = manifest.read_manifest(
+        write_bundle(tmp_path / "tight", tolerance={"atol": 1e-6})
+    ).cases
     wide = dataclasses.replace(wide, id="wide")
     assert "gelu" in str(hidden_ways.list_hidden_ways([wide]))
     assert hidden_ways.list_hidden_ways([wide, tight]) == {}

@@ -236,7 +236,7 @@ def test_the_outcomes_are_those_that_the_zoo_records(tmp_path: Path, reader: str
         tar.extractall(tmp_path / "zoo", filter="data")
     group = "gguf" if reader == "gguf-py" else reader
     slow = "gguf-n-array-2-31"  # it runs until its time limit
-    cases = [one for one in manifest.load(tmp_path / "zoo") if one.group == group]
+    cases = [one for one in manifest.read_manifest(tmp_path / "zoo").cases if one.group == group]
     files = {one.id: one.checkpoint for one in cases if one.checkpoint and one.id != slow}
 
     results = readers.read_files(reader, files)

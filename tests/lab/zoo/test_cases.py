@@ -27,7 +27,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cases(tree: Path) -> dict[str, TensorCase]:
-    return {case.id: case for case in manifest.load(tree)}
+    return {case.id: case for case in manifest.read_manifest(tree).cases}
 
 
 def of(cases: dict[str, TensorCase], group: str, *expect: str) -> list[TensorCase]:
