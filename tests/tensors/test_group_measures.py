@@ -80,6 +80,20 @@ CASES: dict[str, tuple[str, Any, Any, dict[str, Any], dict[str, Any]]] = {
         {"k": 1, "overlap": 1, "at": "last"}, {"passed": False, "place": (0, 1)}),
     "topk, NaN": (
         "topk", [[1.0, 2, 3]], [[NAN, 2, 3]], {"k": 2, "overlap": 1}, {"overlap": 0}),
+    "topk, all equal": (
+        "topk", [[1.0, 2, 3]], [[5.0, 5, 5]], {"k": 1, "overlap": 1}, {"overlap": 0}),
+    "topk, all equal, of falling ones": (
+        "topk", [[3.0, 2, 1]], [[5.0, 5, 5]], {"k": 1, "overlap": 1}, {"overlap": 0}),
+    "topk, a tie at the limit": (
+        "topk", [[1.0, 2, 3, 4]], [[1.0, 3, 3, 4]], {"k": 2, "overlap": 1}, {"overlap": 1}),
+    "topk, a tie within": (
+        "topk", [[1.0, 2, 3, 4]], [[1.0, 2, 4, 4]], {"k": 2, "overlap": 2}, {"overlap": 2}),
+    "topk, a tie of both": (
+        "topk", [[1.0, 3, 3, 3, 4]], [[1.0, 3, 3, 3, 4]], {"k": 3, "overlap": 3}, {"overlap": 3}),
+    "topk, a tie of the reference": (
+        "topk", [[1.0, 3, 3, 4]], [[1.0, 2, 3, 4]], {"k": 2, "overlap": 2}, {"overlap": 2}),
+    "topk, two of a tie of the reference": (
+        "topk", [[1.0, 3, 3, 4]], [[1.0, 3, 3, 2]], {"k": 2, "overlap": 1}, {"overlap": 1}),
     "topk of nothing": ("topk", ROWS[:0], ROWS[:0], {"k": 1, "overlap": 1}, {"passed": False}),
     "relative norm": (
         "relative_norm", [3.0, 4], [3.0, 4.5], {"max": 0.1},

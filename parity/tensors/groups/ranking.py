@@ -60,9 +60,7 @@ def compute_topk(group: Group, settings: Mapping[str, Any]) -> Outcome:
             numbers, expected, obtained = numbers[chosen], expected[chosen], obtained[chosen]  # noqa: PLW2901 - the same rows
         if not len(numbers):
             continue
-        sides = (expected, obtained)
-        top = [np.argsort(side, axis=1, kind="stable")[:, ::-1][:, :k] for side in sides]
-        overlap = (top[0][:, :, None] == top[1][:, None, :]).any(axis=2).sum(axis=1)
+        overlap = _count_overlap(expected, obtained, k)
         overlap[np.isnan(expected).any(axis=1) | np.isnan(obtained).any(axis=1)] = 0
         if overlap.min() < worst:
             worst, first = int(overlap.min()), int(numbers[overlap.argmin()])
@@ -70,6 +68,26 @@ def compute_topk(group: Group, settings: Mapping[str, Any]) -> Outcome:
         return Outcome()
     condition = Condition("overlap", worst, ">=", settings["overlap"])
     return Outcome((condition,), locate_row(first, shape, axis))
+
+
+def _count_overlap(expected: NDArray[Any], obtained: NDArray[Any], k: int) -> NDArray[np.int64]:
+    """Count by row the k obtained largest places among the expected ones.
+
+    Of places that a tie makes uncertain, the expected ones are those that fit best, the obtained
+    ones those that fit worst: values that are all equal know no place.
+    """
+    sides = (expected, obtained)
+    levels = [np.partition(side, -k, axis=1)[:, [-k]] for side in sides]
+    (right, right_tied), (sure, tied) = (
+        (side > level, side == level) for side, level in zip(sides, levels, strict=True)
+    )
+    wrong = (tied & ~right & ~right_tied).sum(axis=1)
+    taken = np.maximum(k - sure.sum(axis=1) - wrong, 0)
+    taken_tied = np.minimum(taken, (tied & right_tied).sum(axis=1))
+    room = k - right.sum(axis=1)
+    overlap: NDArray[np.int64] = np.minimum((sure & right_tied).sum(axis=1) + taken_tied, room)
+    overlap += (sure & right).sum(axis=1) + taken - taken_tied
+    return overlap
 
 
 def _check_k(tensor: StoredTensor, settings: Mapping[str, Any]) -> str:
@@ -96,8 +114,8 @@ ARGMAX = Measure(
 )
 TOPK = Measure(
     name="topk",
-    text="the places of the k largest values of each row, in any order; a row with a "
-    "NaN overlaps nothing",
+    text="the places of the k largest values of each row, in any order; a place that a tie makes "
+    "uncertain does not count unless the reference has that tie; a row with a NaN overlaps nothing",
     settings={
         "k": Setting("how many values", "integer", least=1, most=100),
         "overlap": Setting("fewest of them that are the same", "integer", least=1, most=100),
