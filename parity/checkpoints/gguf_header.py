@@ -188,16 +188,13 @@ def _read_value(data: bytes, at: int, code: int, depth: int) -> tuple[str, Any, 
     if code == _TEXT:
         return "string", *_read_text(data, at)
     if code != _ARRAY:
-        kind, form = _VALUES[code]
-        return kind, struct.unpack_from(f"<{form}", data, at)[0], at + struct.calcsize(form)
+        kind, (value,), at = _unpack(data, at, code, 1)
+        return kind, value, at
     inner, count = struct.unpack_from("<IQ", data, at)
     at += 12
     if inner in _VALUES:
-        kind, form = _VALUES[inner]
-        if struct.calcsize(form) * count > len(data) - at:
-            raise ValueError(count)
-        values = struct.unpack_from(f"<{count}{form}", data, at)
-        return f"{kind}[]", values, at + struct.calcsize(form) * count
+        kind, values, at = _unpack(data, at, inner, count)
+        return f"{kind}[]", values, at
     if depth > _MAX_DEPTH or count > _MAX_ITEMS:
         raise ValueError(f"an array of {count:,} texts or arrays, at depth {depth}")
     found, kind = [], "string" if inner == _TEXT else "array"
@@ -205,6 +202,15 @@ def _read_value(data: bytes, at: int, code: int, depth: int) -> tuple[str, Any, 
         kind, value, at = _read_value(data, at, inner, depth + 1)
         found.append(value)
     return f"{kind}[]", found, at
+
+
+def _unpack(data: bytes, at: int, code: int, count: int) -> tuple[str, tuple[Any, ...], int]:
+    """Unpack numbers or bools: their type's name, themselves, and where they end."""
+    kind, form = _VALUES[code]
+    stop = at + struct.calcsize(form) * count
+    if stop > len(data) or (kind == "bool" and max(data[at:stop], default=0) > 1):
+        raise ValueError(f"{kind} at {at:,}")
+    return kind, struct.unpack_from(f"<{count}{form}", data, at), stop
 
 
 def find_stated_shape(path: Path, tensor: str) -> Value | None:

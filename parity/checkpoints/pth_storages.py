@@ -38,9 +38,9 @@ _STORAGES = {
     f"{kind}Storage": name for kind, name in zip(_KINDS.split(), _DTYPES.split(), strict=True)
 }
 _V1, _V2, _V3 = (f"torch._utils._rebuild_tensor{suffix}" for suffix in ("", "_v2", "_v3"))
-ARGUMENTS = {_V1: 4, _V2: 6, _V3: 7}  # That each call needs; one more may follow
-#: Calls that wrap a tensor, which is their first argument.
-_WRAPPERS = ("torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter_with_state")
+ARGUMENTS = {_V1: range(4, 5), _V2: range(6, 8), _V3: range(7, 9)}  # The last is metadata
+#: Calls that wrap a tensor, which is their first argument, and how many they have.
+_WRAPPERS = {"torch._utils._rebuild_parameter": 3, "torch._utils._rebuild_parameter_with_state": 4}
 #: Calls that make a subclass; their first arguments are the inner function, the class, and
 #: the function's arguments.
 _SUBCLASSES = ("torch._tensor._rebuild_from_type", "torch._tensor._rebuild_from_type_v2")
@@ -161,9 +161,10 @@ def locate_members(archive: zipfile.ZipFile, path: Path) -> dict[str, Span]:
 
 def _walk_leaves(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield calls that rebuild tensors and all other values, with their keys in mappings."""
-    if isinstance(value, PickledCall) and str(value.function) in _WRAPPERS:
+    is_call = isinstance(value, PickledCall)
+    if is_call and _is_wrapper(value):
         yield from _walk_leaves(value.args[0], keys)
-    elif isinstance(value, PickledCall) and str(value.function) in _SUBCLASSES:
+    elif is_call and str(value.function) in _SUBCLASSES:
         function, _, args = value.args[:3]
         yield from _walk_leaves(PickledCall(function, tuple(args)), keys)
     elif isinstance(value, dict) and value and len(keys) < _MAX_DEPTH:
@@ -183,6 +184,12 @@ def _walk_lists(
                 yield from _walk_lists(_walk_leaves(item, (*keys, str(at))))
         else:
             yield keys, leaf
+
+
+def _is_wrapper(call: PickledCall) -> bool:
+    """Return whether a call is that of a parameter, with as many arguments as it takes."""
+    is_whole = len(call.args) == _WRAPPERS.get(str(call.function))
+    return is_whole and type(call.args[1]) is bool and isinstance(call.args[-1], dict | tuple)
 
 
 def locate_view(archive: Archive, rebuilt: PickledCall) -> StorageLocation | None:

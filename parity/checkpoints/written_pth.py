@@ -6,7 +6,7 @@ import json
 import os
 import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -167,10 +167,10 @@ def _locate_view(archive: pth_storages.Archive, leaf: PickledCall) -> StorageLoc
     if location is None:
         raise ValueError(f"{leaf.function}, or a view beyond its storage")
     tag, class_, key, _, count = leaf.args[0].args
-    needed = pth_storages.ARGUMENTS[str(leaf.function)]
-    if tag != "storage" or len(leaf.args) < needed:
+    counts, grad = pth_storages.ARGUMENTS[str(leaf.function)], leaf.args[4:5]
+    if tag != "storage" or len(leaf.args) not in counts or not all(type(n) is bool for n in grad):
         raise ValueError(f"{leaf.function} of other arguments than torch.save writes")
-    if any(leaf.args[needed:]):
+    if any(leaf.args[counts.start :]):
         raise ValueError("metadata of a view, such as that it is negated or conjugated")
     width = DTYPES[location.type_name].storage.itemsize if class_.name != "UntypedStorage" else 1
     if count * width != location.stop - location.start:
@@ -196,9 +196,9 @@ def _check_archive(path: Path, archive: pth_storages.Archive) -> Iterator[str]:
         is_one = all(name.startswith(folder) for name in names)
         if archive.prefix != folder or not is_one or f"{folder}version" not in names:
             raise ValueError("its members are not in one folder with data.pkl and version")
-        version = members.read(f"{folder}version").strip()
-        if not version.isdigit() or not 1 <= int(version) <= _MAX_VERSION:
-            raise ValueError(f"torch does not read the version {version!r:.40}")
+        for record, parse in _RECORDS.items():
+            if f"{folder}{record}" in names:
+                parse(members.read(f"{folder}{record}"))
         if f"{archive.prefix}byteorder" not in names:
             yield "the member byteorder is missing (torch.save writes it since 2.1)"
         yield from _check_ends(path, infos)
@@ -207,6 +207,21 @@ def _check_archive(path: Path, archive: pth_storages.Archive) -> Iterator[str]:
         yield f"storages begin at bytes that 64 does not divide ({doc})"
     if archive.pickle[:2] != b"\x80\2":
         yield "its pickle is not of protocol 2 (torch/_weights_only_unpickler.py expects it)"
+
+
+def _parse_version(text: bytes) -> int:
+    version = text.strip()
+    if not version.isdigit() or not 1 <= int(version) <= _MAX_VERSION:
+        raise ValueError(f"torch does not read the version {version!r:.40}")
+    return int(version)
+
+
+#: How torch reads further members, of which only the version must be there.
+_RECORDS: dict[str, Callable[[bytes], Any]] = {
+    "version": _parse_version,
+    ".storage_alignment": int,
+    ".data/serialization_id": bytes.decode,
+}
 
 
 def _check_ends(path: Path, infos: list[zipfile.ZipInfo]) -> Iterator[str]:

@@ -72,6 +72,12 @@ def _write_as_text(content: WrittenContent, _right: bytes) -> bytes | None:
     return content._replace(metadata=texts).build() if content.metadata else None
 
 
+def _spoil_bool(content: WrittenContent, right: bytes) -> bytes | None:
+    """Store a bool, whose type is 7, as 2."""
+    is_there = "bool true" in content.metadata.values()
+    return right.replace(b"\7\0\0\0\1", b"\7\0\0\0\2", 1) if is_there else None
+
+
 def _begin_at_four(infos: list[TensorInfo]) -> list[TensorInfo] | None:
     return [replace(infos[0], offset=4), *infos[1:]] if infos[0].data else None
 
@@ -112,6 +118,7 @@ GGUF: dict[str, Row] = {
                      partial(_state_alignment, 128)),
     "metadata-as-text": Row("metadata of all types are text", "metadata-changed", _write_as_text),
     "alignment-0": Row("the alignment is 0", "bad-header", partial(_state_alignment, 0)),
+    "bool": Row("a bool is 2", "bad-header", _spoil_bool),
     "rows": Row("a row is half a block", "not-verified", _break_gguf(_halve_rows)),
     "gap": Row("unused bytes are before the data", "format-rule", _break_gguf(_leave_gap),
                warns=True),
@@ -225,6 +232,14 @@ PTH: dict[str, Row] = {
                  _replace_in_pickle(_HOOKS + b"R", _HOOKS + b"R)b")),
     "arguments": Row("a view has too few arguments", "not-verified",
                      _replace_in_pickle(_HOOKS, b"t")),
+    "eight-arguments": Row("a view has more arguments than torch takes", "not-verified",
+                           _replace_in_pickle(_HOOKS, _HOOKS[:-1] + b"NNt")),
+    "requires-grad": Row("requires_grad of a view is a number", "not-verified",
+                         _replace_in_pickle(b"\x89" + _HOOKS, b"K\0" + _HOOKS)),
+    "alignment": Row("the record .storage_alignment is a word", "bad-header",
+                     _set_member(".storage_alignment", b"wide")),
+    "serialization-id": Row("the record serialization_id is not text", "bad-header",
+                            _set_member(".data/serialization_id", b"\xff")),
     "tag": Row("a storage is said to be something else", "not-verified",
                _replace_in_pickle(_STORAGE, _MEMORY)),
     "unknown-call": Row("the pickle calls what is not read", "not-verified",

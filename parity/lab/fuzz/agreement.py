@@ -34,6 +34,7 @@ _OWN_LIMITS = (
 #: Rounding of decoders, which may multiply in another order: relative to an element, and to the
 #: largest one, from which an offset may have been subtracted.
 _RTOL, _ATOL = 4e-6, 1e-6
+_BIN_DIMENSIONS = 2**32  # A .bin states none of this size or more
 REFERENCE = "reference.safetensors"  # What the readers found, in the folder of a mutant
 DUMP = "dump.safetensors"  # What a reader found
 
@@ -67,14 +68,17 @@ def agree(
         return "undecided", error.message, {}
     if not is_equal:
         return "undecided", f"loaded by {' and '.join(results)} with other tensors", {}
-    if not tensors or any(map(_has_other_bools, tensors.values())):
-        return "undecided", "loaded without a tensor, or with bools other than 0 and 1", {}
+    if not tensors or any(map(_is_unclear, tensors.values())):
+        reason = "loaded without a tensor, with bools other than 0 and 1, or a dimension of 2^32"
+        return "undecided", reason, {}
     shutil.copyfile(first, tree / mutant.id / REFERENCE)
     return "loaded", "", tolerance
 
 
-def _has_other_bools(tensor: StoredTensor) -> bool:
-    """Return whether a bool has another byte, which a port may take for true."""
+def _is_unclear(tensor: StoredTensor) -> bool:
+    """Return whether a bool has another byte, which may be true, or a .bin lacks a dimension."""
+    if any(size >= _BIN_DIMENSIONS for size in tensor.shape):
+        return True
     return tensor.dtype.name == "BOOL" and bool(np.any(tensor.read_array().view(np.uint8) > 1))
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from parity.port import output
 from parity.port.run import DumpResult
 from parity.results import CaseResult
 from parity.suites.base import Case
+from parity.suites.tensors.rules import read_references
 from parity.tensors.folder import list_tensors
 from parity.text import sanitize_message, truncate
 from parity.verify import execute
@@ -111,6 +113,15 @@ class Lab:
         for reader in self.running.values():
             reader.close()
 
+    @cached_property
+    def names(self) -> dict[str, list[str]]:
+        """By unmutated case, the names of tensors that a port must open, which else reads none."""
+        details = {case.id: case.detail for case in self.prepared.cases}
+        return {
+            name: list(one.names if one.reference is None else read_references(one))
+            for name, one in details.items()
+        }
+
     def try_mutants(self, mutants: Sequence[Mutant], folder: Path) -> list[Trial]:
         """Give mutants to the readers and to the port; keep all files below ``folder``.
 
@@ -193,6 +204,7 @@ class Lab:
             "why": truncate(sanitize_message(mutant.describe()), 400),
             "checkpoint": f"checkpoint.{mutant.base.group}",
             "expect": "refuse",
+            "names": self.names[mutant.base.id],
         }
         if agreement == "loaded":
             rule = f"{names} loads it"

@@ -172,6 +172,8 @@ def _parse_gguf(content: bytes) -> tuple[bytes, list[Field], int]:
             walker.read("u8", "dimension")
         walker.read("type", "tensor type")
         walker.read("u8", "tensor offset")
+    if alignment > len(content):  # else a mutant could have 2^31 bytes of padding
+        raise ValueError(alignment)
     return content[: walker.at], walker.fields, alignment
 
 

@@ -48,6 +48,8 @@ def _walk_tensors(value: Any, path: str, parents: tuple[int, ...]) -> Iterator[t
         for key, item in value.items():
             name = f"{path}.{key}" if path else str(key)
             yield from _walk_tensors(item, name, (*parents, id(value)))
+    elif isinstance(value, list | tuple) and any(isinstance(one, torch.Tensor) for one in value):
+        raise TypeError(f"{path} lists tensors, which have no name")
 
 
 def encode_torch_tensor(tensor: Any) -> Tensor:

@@ -227,6 +227,9 @@ _EITHER = [
     may("trailing-data", "64 bytes after the last tensor", lambda: build_gguf(_W) + bytes(64)),
     may("not-padded", "a last tensor that is not padded", lambda: build_gguf(_W)[:-8],
         "ggml: the data ends with padding", disputed=True),
+    may("name-nul", "two names, w and w with a NUL, which is a part of the name",
+        lambda: build_gguf(_W, make_f32("w\0", 3, 2, seed="nul")),
+        f"{_DOC}: a string has a length, and is not null-terminated"),
     may("name-empty", "a name without a character", lambda: build_gguf(make_f32("", 3))),
 ]
 # fmt: on

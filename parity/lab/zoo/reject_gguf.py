@@ -170,9 +170,10 @@ def _cut_block() -> bytes:
     return _build_info("cut", (96, 1), kind=code, data=raw)
 
 
-def _set_offset(offset: int) -> bytes:
+def _set_offset(offset: int, *dims: int) -> bytes:
     """Build a good file, then set its tensor's offset."""
-    good = GgufFile(tensors=(_make_w(f"o{offset}"),))
+    tensor = make_f32("w", *dims, seed=f"o{offset}") if dims else _make_w(f"o{offset}")
+    good = GgufFile(tensors=(tensor,))
     head, content = good.build_head(), good.build()
     return head[:-8] + struct.pack("<Q", offset) + content[len(head) :]
 
@@ -210,12 +211,17 @@ _INFOS = [
         lambda: _build_blocks("Q4_0", 2, (33, 1))),
     no("row-of-128", "rows of half a block, whose sum is whole blocks",
         lambda: _build_blocks("Q4_K", 2, (128, 4))),
+    no("row-of-16", "rows of half a block of 32, whose sum is whole blocks",
+        lambda: _build_blocks("Q8_0", 2, (16, 4))),
     no("cut-block", "three blocks of which two are present", _cut_block),
     no("offset-past-end", "an offset beyond the file", lambda: _set_offset(4096)),
     no("offset-at-end", "an offset at the file's end", lambda: _set_offset(32)),
     no("offset-2-63", "an offset of 2^63", lambda: _set_offset(2**63)),
     no("offset-minus-32", "an offset that wraps around when the data's start is added",
         lambda: _set_offset(2**64 - 32), f"{_DOC}: tensor_data contains every tensor",
+        by_document=True),
+    no("offset-wraps", "an offset that wraps around when the tensor's size is added",
+        lambda: _set_offset(2**64 - 32, 8, 2), f"{_DOC}: tensor_data contains every tensor",
         by_document=True),
     no("offset-misaligned", "an offset that is not a multiple of the alignment",
         lambda: _build_info("mis", offset=12), f"{_DOC}: must be a multiple of ALIGNMENT",

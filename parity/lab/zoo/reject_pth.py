@@ -11,6 +11,7 @@ from parity.lab.zoo.pth_builder import (
     EMPTY_TUPLE,
     FALSE,
     MARK,
+    NONE,
     ORDERED_DICT,
     PERSID,
     PROTO,
@@ -155,22 +156,30 @@ def _rebuild(name: str, *arguments: bytes) -> bytes:
     return _build_w(name, call)
 
 
+_VIEW = push_storage(), push_int(0), push_ints([2, 3]), push_ints([3, 1])
+_PARAMETER = push_global("torch._utils", "_rebuild_parameter")
+
+
 def _build_text_sizes() -> bytes:
     sizes = push_tuple(push_text("2"), push_text("3"))
-    view = push_storage(), push_int(0), sizes, push_ints([3, 1])
-    return _rebuild("words", *view, FALSE, ORDERED_DICT)
+    return _rebuild("words", *_VIEW[:2], sizes, _VIEW[3], FALSE, ORDERED_DICT)
 
 
 # fmt: off
 _STORAGES = [
     no("pid-short", "a persistent id of three parts, not five",
         lambda: _identify("short id", _STORAGE, _FLOATS, _ZERO)),
+    no("pid-long", "a persistent id of six parts, not five",
+        lambda: _identify("long id", _STORAGE, _FLOATS, _ZERO, _CPU, push_int(6), NONE)),
     no("pid-tag", "a persistent id that does not name a storage",
         lambda: _identify("tag", push_text("module"), _FLOATS, _ZERO, _CPU, push_int(6))),
     no("pid-class", "a persistent id whose class is not a storage's",
         lambda: _identify("class", _STORAGE, _ORDERED, _ZERO, _CPU, push_int(6))),
     no("pid-text", "a persistent id that is text",
         lambda: build_checkpoint("text id", push_w(push_text("storage 0") + PERSID))),
+    no("pid-tuple", "a storage's tuple that is not made a persistent id",
+        lambda: build_checkpoint("plain id", push_w(
+            push_tuple(_STORAGE, _FLOATS, _ZERO, _CPU, push_int(6))))),
     no("storage-unknown", "a storage class that torch does not have",
         lambda: build_checkpoint("kind", push_w(push_storage(kind="QuarterStorage")))),
     no("storage-missing", "a storage that is not in the archive", lambda: _store("missing", 6, 0)),
@@ -211,6 +220,16 @@ _VIEWS = [
     no("too-few-arguments", "a tensor rebuilt from a storage and an offset alone",
         lambda: _rebuild("few", push_storage(), push_int(0))),
     no("size-text", "sizes that are text", _build_text_sizes),
+    no("size-24-gib", "2^31-1 rows of three f32, 24 GiB, on a storage of six",
+        lambda: build_view("24 GiB", size=[2**31 - 1, 3])),
+    no("arguments-5", "a tensor rebuilt from five arguments, without the hooks",
+        lambda: _rebuild("five", *_VIEW, FALSE)),
+    no("arguments-8", "a tensor rebuilt from eight arguments, one more than the function takes",
+        lambda: _rebuild("eight", *_VIEW, FALSE, ORDERED_DICT, NONE, NONE)),
+    no("requires-grad-text", "a requires_grad that is text, not a bool",
+        lambda: _rebuild("grad", *_VIEW, push_text("no"), ORDERED_DICT)),
+    no("parameter-alone", "a parameter rebuilt from its tensor alone, one argument of three",
+        lambda: _build_w("alone", _PARAMETER + push_tuple(push_tensor()) + REDUCE)),
 ]
 # fmt: on
 CASES = [*_OPCODE_CASES, *_NESTING, *_GLOBALS, *_STORAGES, *_VIEWS]

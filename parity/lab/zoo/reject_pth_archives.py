@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zipfile
 from typing import Any
@@ -16,6 +17,7 @@ from parity.lab.zoo.pth_builder import (
     expect_w,
     push_legacy_storage,
     push_long1,
+    push_storage,
     push_w,
 )
 
@@ -30,10 +32,10 @@ _BOMB = 128 * 2**20
 _POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 1629\n"
 
 
-def _patch(name: str, mark: bytes, at: int, value: bytes) -> bytes:
-    """Build a good archive with ``value`` at offset ``at`` of the first header ``mark``."""
+def _patch(name: str, mark: bytes, at: int, value: bytes, member: int = 0) -> bytes:
+    """Build a good archive with ``value`` at offset ``at`` of a header ``mark``."""
     content = build_checkpoint(name)
-    start = content.index(mark) + at
+    start = [found.start() for found in re.finditer(mark, content)][member] + at
     return content[:start] + value + content[start + len(value) :]
 
 
@@ -104,6 +106,13 @@ _DIRECTORIES = [
         lambda: _patch("method", _CENTRAL, 10, b"\x63\0"), f"{_ZIP} 4.4.5"),
     no("encrypted", "a member whose flags say it is encrypted",
         lambda: _patch("locked", _CENTRAL, 8, b"\x01\0"), f"{_ZIP} 4.4.4"),
+    no("strongly-encrypted", "a data.pkl whose flags say it is strongly encrypted, without bit 0",
+        lambda: _patch("strong", _CENTRAL, 8, b"\x40\0"), f"{_ZIP} 4.4.4, bit 6"),
+    no("encrypted-record", "a record byteorder, which no tensor needs, whose flags say it is "
+        "encrypted",
+        lambda: _patch("locked record", _CENTRAL, 8, b"\x01\0", member=1), f"{_ZIP} 4.4.4"),
+    no("directory-size", "an end record with a directory of 65,535 bytes in a file of 600",
+        lambda: _patch("size", _END, 12, b"\xff\xff\0\0"), f"{_ZIP} 4.4.23"),
 ]
 _MEMBERS = [
     may("member-twice", "one storage twice, with different numbers; right is torch's choice",
@@ -118,6 +127,9 @@ _MEMBERS = [
         lambda: build_zip(_list_members("climbing", "../archive"))),
     no("no-data-pkl", "an archive without data.pkl",
         lambda: build_zip(_list_members("no pickle")[1:])),
+    no("other-pkl", "an archive whose pickle is weights.pkl, not data.pkl",
+        lambda: build_zip([("archive/weights.pkl", build_pickle(push_w())),
+                           *_list_members("other pickle")[1:]])),
     no("empty-zip", "an archive without a member", lambda: build_zip([])),
     no("bomb-storage", "a storage of six elements that inflates to 128 MiB", _build_storage_bomb),
     no("bomb-pickle", "a data.pkl that inflates to 128 MiB of zeros", _build_pickle_bomb),
@@ -131,6 +143,10 @@ _RECORDS = [
         lambda: build_checkpoint("word", records={"version": b"three\n"})),
     no("no-version", "an archive without its version",
         lambda: build_checkpoint("no version", records={"version": None})),
+    no("alignment-word", "a record .storage_alignment that is not a number",
+        lambda: build_checkpoint("wide", records={".storage_alignment": b"wide"})),
+    no("serialization-id-not-utf8", "a record .data/serialization_id that is not UTF-8",
+        lambda: build_checkpoint("id", records={".data/serialization_id": b"\xff" * 40})),
     may("byteorder-newline", "a record byteorder that ends with a line feed",
         lambda: build_checkpoint("newline", records={"byteorder": b"little\n"}),
         "torch compares the whole record", expected=expect_w("newline")),
@@ -144,6 +160,8 @@ _LEGACY = [
         lambda: _build_legacy("whole")[:-8]),
     no("legacy-cut-pickle", "a legacy stream cut inside its pickles",
         lambda: _build_legacy("whole")[:120]),
+    no("legacy-pid-short", "a legacy persistent id without its last part, the view",
+        lambda: build_legacy(push_w(push_storage()), {"0": (6, draw_storage("short id"))})),
     no("legacy-count-2-60", "a legacy storage that counts 2^60 elements",
         lambda: _build_legacy("count", 2**60)),
     no("legacy-count-negative", "a legacy storage that counts -1 elements",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from parity.bundle.tensor_case import TensorCase
 from parity.errors import ConfigError, ReferenceSuspectError
 from parity.lab import readers
 from parity.lab.fuzz import agreement, campaign, trial
@@ -256,16 +257,45 @@ def test_agreement_of_readers(name: str, tmp_path: Path) -> None:
     assert agreement.agree(by_reader, mutant, tmp_path, tmp_path)[0] == expected
 
 
-@pytest.mark.parametrize("byte", [1, 2, 128])
-def test_a_bool_of_another_byte_is_undecided(byte: int, tmp_path: Path) -> None:
+UNCLEAR: list[tuple[str, Any, str]] = [
+    ("BOOL", np.array([0, 1], np.uint8), "loaded"),
+    ("BOOL", np.array([0, 2], np.uint8), "undecided"),
+    ("BOOL", np.array([0, 128], np.uint8), "undecided"),
+    ("F32", np.zeros((0, 2**32 - 1), "<f4"), "loaded"),
+    ("F32", np.zeros((0, 2**32), "<f4"), "undecided"),
+]
+
+
+@pytest.mark.parametrize(("dtype", "array", "expected"), UNCLEAR)
+def test_what_a_port_may_show_otherwise_is_undecided(
+    dtype: str, array: Any, expected: str, tmp_path: Path
+) -> None:
     mutant = campaign.Mutant("m1", BASE, BASE.views[0], ())
     folder = tmp_path / "safetensors" / "r" / "m1"
     folder.mkdir(parents=True)
     (tmp_path / "m1").mkdir()
-    content = {"w": ("BOOL", np.array([0, byte], np.uint8))}
+    content = {"w": (dtype, array)}
     (folder / "dump.safetensors").write_bytes(encode_safetensors(content))
     found = agreement.agree({"r": {"m1": LOADED}}, mutant, tmp_path, tmp_path)
-    assert found[0] == ("loaded" if byte == 1 else "undecided")
+    assert found[0] == expected
+
+
+def test_a_port_that_opens_tensors_by_name_opens_those_of_the_case(tmp_path: Path) -> None:
+    """Also of a mutant that all reject: a port that opens none reads no data."""
+    path = tmp_path / "r.safetensors"
+    path.write_bytes(encode_safetensors(name_dtypes({"v": W})))
+    details = (
+        TensorCase(id="y", folder=tmp_path, reference=path),
+        TensorCase(id="n", folder=tmp_path, names=("w",)),
+    )
+    prepared: Any = SimpleNamespace(
+        cases=[SimpleNamespace(id=one.id, detail=one) for one in details]
+    )
+    nothing: Any = None
+    lab = trial.Lab(prepared, nothing)
+    mutants = [campaign.Mutant("m1", base, base.views[0], ()) for base in (BASE, BAD)]
+    found = [lab._describe(one, "rejected", "no", {})["names"] for one in mutants]
+    assert found == [["v"], ["w"]]
 
 
 def test_a_file_without_a_tensor_is_undecided(tmp_path: Path) -> None:

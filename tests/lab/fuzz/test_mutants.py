@@ -17,7 +17,7 @@ from parity.lab.readers.libraries import READERS
 pytestmark = pytest.mark.process
 
 _IDS = ("pth-y-transposed", "pth-y-legacy-views", "safetensors-y-metadata", "gguf-y-q4-0")
-_BAD = ("safetensors-n-length-2-63", "gguf-n-version-4", "pth-n-empty-zip")
+_BAD = ("safetensors-n-length-2-63", "gguf-n-version-4", "pth-n-empty-zip", "gguf-n-alignment-2-31")
 CASES = {case.id: case for case in zoo.CASES}
 
 

@@ -13,7 +13,7 @@ import pytest
 from parity.bundle import manifest
 from parity.bundle.tensor_case import TensorCase
 from parity.errors import ReferenceSuspectError
-from parity.lab import zoo
+from parity.lab import readers, zoo
 from parity.lab.zoo.case import ZooCase
 from parity.tensors import safetensors
 from parity.tensors.stored import StoredTensor
@@ -104,6 +104,7 @@ BY_DOCUMENT = {
     "gguf-n-name-65",
     "gguf-n-offset-misaligned",
     "gguf-n-offset-minus-32",
+    "gguf-n-offset-wraps",
     "gguf-n-array-2-31",
     "pth-n-bytes-2-60",
     "pth-n-expanded-huge",
@@ -179,3 +180,19 @@ class TestPin:
         monkeypatch.setattr(zoo, "CASES", [wrong])
         with pytest.raises(ReferenceSuspectError, match="must be loaded, but no reader loads it"):
             zoo.pin(tmp_path)
+
+
+#: Of the first, only the size is a reason to reject it; the second is the warning `format-rule`.
+_READ_HERE = {"pth-n-expanded-huge", "gguf-n-name-65"}
+
+
+@pytest.mark.process
+def test_the_own_strict_reader_rejects_what_must_be_rejected(tmp_path: Path) -> None:
+    """It reads what ports write: what no other reader loads must not pass there."""
+    files = {}
+    for case in zoo.CASES:
+        if case.expect == "refuse":
+            files[case.id] = tmp_path / f"{case.id}.{case.group}"
+            files[case.id].write_bytes(case.content)
+    found = readers.read_files("parity", files)
+    assert {name for name, one in found.items() if one.outcome != "refused"} == _READ_HERE

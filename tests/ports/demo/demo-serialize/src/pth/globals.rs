@@ -209,5 +209,6 @@ pub(super) fn persistent(id: &[Value]) -> Result<StorageRef> {
         key,
         dtype: *dtype,
         length,
+        has_view: !view.is_empty(),
     })
 }

@@ -32,6 +32,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Checkpoint> {
     let (top, heap) = next(&mut rest)?;
     let (keys, key_heap) = next(&mut rest)?;
     let named = flatten::tensors(&top, &heap)?;
+    storage::check_ids(&named, true)?;
     let declared = named
         .values()
         .map(|tensor| (&*tensor.storage.key, &*tensor.storage));

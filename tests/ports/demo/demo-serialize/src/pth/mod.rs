@@ -65,6 +65,11 @@ fn read_zip(bytes: &[u8]) -> Result<Checkpoint> {
         return refuse("a TorchScript archive is not read");
     }
     check_version(member("version"))?;
+    check_text(member(".data/serialization_id"))?;
+    let alignment = check_text(member(".storage_alignment"))?;
+    if alignment.is_some_and(|text| text.trim().parse::<i64>().is_err()) {
+        return refuse("the zip's .storage_alignment is no number");
+    }
     let pickle = member("data.pkl").unwrap_or_default();
     let (top, heap, rest) = machine::run(bounded(pickle)?)?;
     if rest > 0 {
@@ -74,7 +79,9 @@ fn read_zip(bytes: &[u8]) -> Result<Checkpoint> {
         big: is_big(member("byteorder"))?,
         bytes: storages(&members, &format!("{prefix}/data/")),
     };
-    storage::collect(&flatten::tensors(&top, &heap)?, &records, bytes.len())
+    let named = flatten::tensors(&top, &heap)?;
+    storage::check_ids(&named, false)?;
+    storage::collect(&named, &records, bytes.len())
 }
 
 fn bounded(pickle: &[u8]) -> Result<&[u8]> {
@@ -106,6 +113,12 @@ fn check_version(record: Option<&[u8]>) -> Result<()> {
         Ok(version) if (1..=MAX_VERSION).contains(&version) => Ok(()),
         _ => refuse(format!("version {text:?} of the zip layout is unknown")),
     }
+}
+
+/// The text of a record that torch reads as one, if it is there.
+fn check_text(record: Option<&[u8]>) -> Result<Option<&str>> {
+    let text = record.map(std::str::from_utf8).transpose();
+    text.map_err(|_| Refusal::new("a record of the zip is not UTF-8"))
 }
 
 /// Older writers left the record out, and were little-endian.

@@ -11,7 +11,8 @@ use std::rc::Rc;
 /// `(data, requires_grad, hooks[, state])` is its data.
 pub(super) fn parameter(args: &[Value]) -> Result<Called> {
     match args {
-        [Value::Tensor(tensor), _, _] | [Value::Tensor(tensor), _, _, _] => {
+        [Value::Tensor(tensor), grad, _] | [Value::Tensor(tensor), grad, _, _] => {
+            check_grad(grad)?;
             Ok(Called::Value(Value::Tensor(Rc::clone(tensor))))
         }
         _ => refuse("a parameter is rebuilt from something other than a tensor"),
@@ -37,7 +38,7 @@ pub(super) fn from_type(args: &[Value], heap: &Heap) -> Result<Called> {
 /// `(storage, offset, size, stride)`.
 pub(super) fn view(args: &[Value], heap: &Heap) -> Result<Called> {
     match args {
-        [_, _, _, _] => tensor(&[args, &[Value::None, Value::None]].concat(), None, heap),
+        [_, _, _, _] => tensor(&[args, &[Value::True, Value::None]].concat(), None, heap),
         _ => refuse("a tensor is rebuilt from other arguments than a storage and its view"),
     }
 }
@@ -59,9 +60,10 @@ pub(super) fn tensor_of_dtype(args: &[Value], heap: &Heap) -> Result<Called> {
 
 /// `(storage, offset, size, stride, requires_grad, hooks[, metadata])`.
 pub(super) fn tensor(args: &[Value], dtype: Option<Dtype>, heap: &Heap) -> Result<Called> {
-    let [Value::Storage(storage), offset, shape, strides, _, _, metadata @ ..] = args else {
+    let [Value::Storage(storage), offset, shape, strides, grad, _, metadata @ ..] = args else {
         return refuse("a tensor is rebuilt from other arguments than a storage and its view");
     };
+    check_grad(grad)?;
     check_metadata(metadata, heap)?;
     let dtype = dtype.or(storage.dtype);
     let dtype = dtype.ok_or_else(|| Refusal::new("a tensor lies on an untyped storage"))?;
@@ -84,6 +86,14 @@ pub(super) fn tensor(args: &[Value], dtype: Option<Dtype>, heap: &Heap) -> Resul
         strides,
     };
     Ok(Called::Value(Value::Tensor(Rc::new(tensor))))
+}
+
+/// Whether a tensor needs a gradient is a bool: torch takes nothing else.
+fn check_grad(grad: &Value) -> Result<()> {
+    match grad {
+        Value::True | Value::Other => Ok(()),
+        _ => refuse("requires_grad of a tensor is no bool"),
+    }
 }
 
 /// `{"neg": True}` and `{"conj": True}` mark views whose elements change on reading.

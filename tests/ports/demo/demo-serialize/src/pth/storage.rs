@@ -13,6 +13,14 @@ const MAX_DIMS: usize = 64;
 /// Elements that a small file may expand to (a stride of zero repeats what is stored once).
 const FREE_ELEMENTS: usize = 1 << 24;
 
+/// Persistent ids have a view in the legacy stream, and in a zip none.
+pub(super) fn check_ids(named: &Named, have_view: bool) -> Result<()> {
+    match named.values().find(|one| one.storage.has_view != have_view) {
+        Some(_) => refuse("a persistent id has another number of parts than its container's"),
+        None => Ok(()),
+    }
+}
+
 /// Decodes all tensors.
 pub(super) fn collect(named: &Named, records: &Records, file: usize) -> Result<Checkpoint> {
     let mut budget = file.saturating_mul(4).saturating_add(FREE_ELEMENTS);

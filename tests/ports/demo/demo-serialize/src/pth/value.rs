@@ -37,6 +37,8 @@ pub(super) struct StorageRef {
     /// `None` for an untyped storage, whose length counts bytes.
     pub(super) dtype: Option<Dtype>,
     pub(super) length: usize,
+    /// The id has a sixth part, as in the legacy stream alone.
+    pub(super) has_view: bool,
 }
 
 /// A tensor as the pickle describes it: not yet compared with its storage.
