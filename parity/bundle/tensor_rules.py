@@ -94,11 +94,6 @@ class Rules:
         """Return a problem of one rule."""
         return Problem("manifest", message, self.locate(rule.place))
 
-    def find_ignored(self, name: str) -> str:
-        """Return why a tensor that has no reference is ignored, or ``""``."""
-        rule, _ = self.resolve(name, None)
-        return rule.ignore
-
     def find_likes(self) -> dict[str, str]:
         """Return the tensors that are compared with another one of the dump, and that one."""
         return {name: rule.like for name, rule in self.tensors.items() if rule.like}

@@ -53,7 +53,12 @@ class _CaseRuns:
         """Return whether all runs loaded the case correctly, with or without `expect: load`."""
         if self.comparison is None or not self.comparison.compared or self.has_errors:
             return False
-        return self.ending is None or (self.case.expect == "load" and self.ending.word == "right")
+        ending = self.ending
+        return ending is None or (self.case.expect, ending.word, ending.skip) == (
+            "load",
+            "right",
+            "",
+        )
 
 
 @dataclass
@@ -162,10 +167,10 @@ class CaseEvaluator:
     def _check_controls(self) -> None:
         """Skip rejections whose group has no right load, its control; other endings need none."""
         runs = [self._runs[case.id] for case in self.prepared.cases]
-        right = [one for one in runs if one.loads_right]
         if self.prepared.claimed:
-            right = self._skip_constants(right, self.prepared.claimed)
-        controls = {outcomes.get_group(one.case): one.case.id for one in reversed(right)}
+            self._skip_constants(runs, self.prepared.claimed)
+        right = [one.case for one in runs if one.loads_right]
+        controls = {outcomes.get_group(case): case.id for case in reversed(right)}  # the first ones
         for one in runs:
             if one.ending is None or one.case.expect == "load":
                 continue
@@ -173,23 +178,22 @@ class CaseEvaluator:
             if one.ending.word == "refused" and not one.control and not one.has_errors:
                 one.ending = outcomes.mark_uncontrolled(one.case, one.ending)
 
-    def _skip_constants(self, right: list[_CaseRuns], claimed: frozenset[str]) -> list[_CaseRuns]:
-        """Skip right loads where all those of a group have one value; return the others.
+    def _skip_constants(self, runs: list[_CaseRuns], claimed: frozenset[str]) -> None:
+        """Skip right loads where all those of a group, or without one, have one value.
 
-        Cases without a group of their own are one. A group that was not run whole stays.
+        A group of which a claimed case was not run stays.
         """
         groups: dict[str, list[_CaseRuns]] = defaultdict(list)
-        for one in right:
+        for one in (one for one in runs if one.loads_right):
             groups[outcomes.get_shared_group(one.case)].append(one)
-        for case in self.prepared.all_cases:
-            if case.id in claimed and case.id not in self._runs:
-                groups.pop(outcomes.get_shared_group(case), None)
+        absent = claimed - self._runs.keys()
+        for case in (case for case in self.prepared.all_cases if case.id in absent):
+            groups.pop(outcomes.get_shared_group(case), None)
         for found in groups.values():
             constant = outcomes.find_constant(one.first.folder for one in found)
             for one in found if constant else ():
                 ending = one.ending or outcomes.CaseOutcome()
                 one.ending = outcomes.mark_uncontrolled(one.case, ending, constant)
-        return [one for one in right if one.ending is None or not one.ending.skip]
 
     def build_result(self, case: Case, more: tuple[Finding, ...] = ()) -> CaseResult:
         """Return the result of one case alone, without known failures and controls."""

@@ -118,7 +118,7 @@ def apply_rules(detail: TensorCase, references: Tensors, dumped: FolderContents)
     default = detail.rules.default.checks or EXACT
     ignored = {name: rule.ignore for name, rule in rules.items() if rule.ignore}
     for name in [*dumped.tensors, *dumped.lost]:
-        if name not in rules and (reason := detail.rules.find_ignored(name)):
+        if name not in rules and (reason := detail.rules.resolve(name, None)[0].ignore):
             ignored[name] = reason
             matched |= {name, *detail.rules.match_globs(name)}
     tensors = {name: one for name, one in references.items() if name not in ignored}
@@ -152,7 +152,17 @@ def apply_rules(detail: TensorCase, references: Tensors, dumped: FolderContents)
     return AppliedRules(
         tensors=tensors,
         rules=rules,
-        found=_remove_ignored(dumped, ignored),
+        # Without broken files of ignored tensors alone.
+        found=replace(
+            dumped,
+            tensors={name: one for name, one in dumped.tensors.items() if name not in ignored},
+            unreadable={
+                path: error
+                for path, error in dumped.unreadable.items()
+                if path.rpartition(".")[0] not in ignored
+            },
+            duplicates=[name for name in dumped.duplicates if name not in ignored],
+        ),
         findings=tuple(findings),
         unreferenced=unreferenced,
     )
@@ -196,20 +206,6 @@ def list_rules(case: Case, tolerances: Tolerances) -> dict[str, Rule]:
             check = Check(bounds=one.bounds or {}, measures=parts)
             rules[f"{source}#{pointer}"] = Rule(checks=(check,), ignore=one.reason)
     return {**rules, **dict.fromkeys((*detail.texts, *detail.writes), Rule(checks=EXACT))}
-
-
-def _remove_ignored(dumped: FolderContents, ignored: Mapping[str, str]) -> FolderContents:
-    """Return a dump without the ignored tensors, and without broken files of these alone."""
-    return replace(
-        dumped,
-        tensors={name: one for name, one in dumped.tensors.items() if name not in ignored},
-        unreadable={
-            path: error
-            for path, error in dumped.unreadable.items()
-            if path.rpartition(".")[0] not in ignored
-        },
-        duplicates=[name for name in dumped.duplicates if name not in ignored],
-    )
 
 
 def report_unused_defaults(compared: Compared) -> dict[str, tuple[Finding, ...]]:

@@ -67,7 +67,7 @@ def check_files(
     findings = [*_check_presence(detail, folder), *report_unread_dump_files(unread, advice)]
     for name, file in files.items():
         for tensor, why in file.unread.items():
-            if not detail.rules.find_ignored(tensor):
+            if not detail.rules.resolve(tensor, None)[0].ignore:
                 message = f"{format_name(tensor)} in {name} was not verified: it {why}"
                 findings.append(report_error("not-verified", message, tensor=tensor))
         for rule in file.broken:
