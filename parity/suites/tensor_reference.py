@@ -9,7 +9,7 @@ from pathlib import Path
 
 from parity import checkpoints
 from parity.bundle.layout import make_suspect_error
-from parity.bundle.tensor_rules import Check, Rule
+from parity.bundle.tensor_rules import EXACT, Check, Rule
 from parity.bundle.tolerances import tighten
 from parity.checkpoints import StorageLocation
 from parity.suites.base import Case
@@ -17,6 +17,7 @@ from parity.suites.messages import EXAMPLES
 from parity.tensors.compare import select_bounds
 from parity.tensors.dtypes import DTYPES, DType
 from parity.tensors.folder import list_tensors
+from parity.tensors.groups import MEASURES
 from parity.tensors.stored import StoredTensor, Tensors
 
 
@@ -73,9 +74,15 @@ class TensorReference:
         dtype = self.tensors[name].dtype
         if rule is not None:
             check = replace(check, bounds=tighten(check.bounds, self.requested, dtype)[0])
-        if not check.bounds or (rule is not None and rule.names_dtype):
+        if rule is not None and rule.names_dtype:
             return check
         integers_only = self.integers_only and (rule is None or rule.origin != "glob")
+        # A measure that is for booleans too compares bits.
+        loosens = any("bool" not in MEASURES[one].kinds for one in check.measures)
+        if dtype.kind in ("int", "bool") and loosens and not integers_only:
+            return EXACT[0]
+        if not check.bounds:
+            return check
         bounds = select_bounds(dtype, check.bounds, integers_only=integers_only)
         return replace(check, bounds=bounds)
 

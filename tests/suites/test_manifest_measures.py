@@ -65,6 +65,15 @@ CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "not close": ("logits: close", {"logits.npy": LOGITS + np.float32(3e-5)}, ["values"]),
     "close is exact for integers": (
         "fold_0: {tolerance: close}", {"fold_0.npy": np.array([0, 2])}, ["values"]),
+    "a measure of integers, by name": (
+        "fold_0: {measures: {argmax: {}}}", {"fold_0.npy": np.array([1, 2])}, []),
+    "a measure of integers, by glob": (
+        '"fold_*": {measures: {argmax: {}}}', {"fold_0.npy": np.array([1, 2])}, ["values"]),
+    "any of two for integers, by glob": (
+        '"fold_*": {any_of: [{max_abs: 5}, {argmax: {}}]}', {"fold_0.npy": np.array([1, 2])},
+        ["any-of"]),
+    "a set of integers, by glob": (
+        '"fold_*": {measures: {set: {}}}', {"fold_0.npy": np.array([1, 0])}, []),
     "another number of boxes": (
         BOXES_RULE, {"img_boxes.npy": BOXES[1:], "img_scores.npy": SCORES[1:]}, []),
     "too few boxes": (
