@@ -25,7 +25,7 @@ from parity.diagnose.stages.elementwise import CHANGES
 
 Arguments = dict[str, Any]
 #: Types of what `compute` raises.
-ERRORS = (LookupError, ArithmeticError, TypeError, ValueError)
+ERRORS = (LookupError, ArithmeticError, AttributeError, TypeError, ValueError)
 
 _MODULES: tuple[Any, ...] = (
     *(activate, elementwise, move, multiply),
@@ -72,7 +72,7 @@ def compute(kind: str, arguments: Mapping[str, Any]) -> Any:
 
     Raises:
         LookupError: The operator, or one of its arguments, is unknown.
-        ArithmeticError, TypeError, ValueError: The arguments do not fit each other.
+        ArithmeticError, AttributeError, TypeError, ValueError: The arguments do not fit each other.
     """
     return call(find_operator(kind), prepare_arguments(kind, arguments))
 

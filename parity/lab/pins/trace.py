@@ -114,6 +114,12 @@ def pin(
         if train and (len(models) == 1 or traced.loss is not None):
             limits = {"sample": sample, "max_size": max_size}
             trace_training(writer, traced, train_case, folder=case, steps=train, **limits)
+    names = [row["name"] for one in writer.manifest["cases"].values() for row in one["stages"]]
+    for glob in stages:
+        if not any(match_glob(glob, each) for each in names):
+            _fail(
+                f"--stages {glob}", "no stage has such a name; a module that is not called is none"
+            )
     writer.manifest["defaults"] = {"tolerance": {"atol": 1e-5, "rtol": 1e-4}}
     note = notes[case] if len(models) == 1 else notes
     writer.add_file("provenance.json", describe_provenance(level, seed, note))

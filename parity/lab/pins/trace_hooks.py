@@ -86,7 +86,7 @@ class ModuleTrace:
 
     def _record(self, path: str) -> Any:
         def hook(module: Any, args: Any, kwargs: Mapping[str, Any], output: Any) -> None:
-            name = count_name(path, self._counts)
+            name = count_name(path or type(module).__name__, self._counts)
             names = list(inspect.signature(module.forward).parameters)
             given = {**dict(zip(names, args, strict=False)), **kwargs}
             feeds: dict[str, Any] = {
@@ -134,12 +134,12 @@ def _identify(value: Any) -> tuple[int, int]:
 
 def _list_modules(model: Any) -> Iterator[tuple[str, Any]]:
     """Yield modules without children, and those that compute as a whole."""
-    whole = ""
+    whole = "-"  # No path begins with it
     for path, module in model.named_modules():
-        if whole and path.startswith(whole):
+        if path.startswith(whole):
             continue
         is_whole = type(module).__name__ in _WHOLE
-        whole = f"{path}." if is_whole else ""
+        whole = (f"{path}." if path else "") if is_whole else "-"
         if is_whole or not any(module.children()):
             yield path, module
 
@@ -174,6 +174,8 @@ def widen(values: Any) -> Any:
     torch = import_library("torch")
 
     def convert(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.is_complex():
+            return value.to(torch.complex128)
         is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
         return value.double() if is_float else value
 

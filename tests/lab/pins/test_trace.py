@@ -159,6 +159,20 @@ def noise():
     optimizers = {name: lambda p: torch.optim.SGD(p, lr=0.1) for name in ("one", "two")}
     return Noise(), torch.ones(6, 4), lambda out: out.square().mean(), optimizers
 
+def alone():
+    return torch.nn.Linear(4, 4), torch.ones(2, 4)
+
+class Table(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.arange(1.0, 5.0), persistent=False)
+
+    def forward(self, x):
+        return x * self.table
+
+def table():
+    return torch.nn.Sequential(torch.nn.Linear(4, 4), Table()), torch.ones(2, 4)
+
 def number():
     return 3
 
@@ -380,6 +394,7 @@ def test_several_models_and_optimizers_are_one_bundle(model: str, tmp_path: Path
         ("divergent", {"train": 1}, " has NaN, which any mistake gives as well"),
         ("block", {"max_size": 10}, "with forward, 6 stages, the files of the bundle have"),
         ("block", {"max_size": 4000, "train": 2}, "with train, 2 steps, the files of the bundle"),
+        ("block", {"stages": ["norm*", "dead*"]}, "--stages dead*: no stage has such a name"),
         ("fails", {}, "it raises RuntimeError, line "),
         ("too_many", {}, "inputs of the model: 2 are given, and forward has 1"),
         ("narrow", {}, "weight: it is bfloat16, which a trace cannot store"),
@@ -398,6 +413,23 @@ def test_what_cannot_be_traced_is_a_clear_error(
         trace.pin(tmp_path / "out", model=[f"{model}:{function}"], **options)
     assert message in str(caught.value)
     assert not list(tmp_path.glob("out/*"))
+
+
+def test_module_without_a_parent_has_the_name_of_its_type(model: str, tmp_path: Path) -> None:
+    archive = trace.pin(tmp_path / "out", model=[f"{model}:alone"], level="module")
+    tree = unpack(archive, tmp_path / "tree")
+    values = _read(tree)
+    assert _verify(tree, "forward", values, tmp_path / "right") == []
+    wrong = {"Linear": values["Linear"] - _read(tree, "model")["bias"]}
+    assert _verify(tree, "forward", wrong, tmp_path / "wrong")[0] == ("values", "bias-missing")
+
+
+@pytest.mark.parametrize("level", ["op", "module"])
+def test_tensors_outside_the_state_dict_are_inputs(model: str, tmp_path: Path, level: Any) -> None:
+    archive = trace.pin(tmp_path / "out", model=[f"{model}:table"], level=level)
+    tree = unpack(archive, tmp_path / "tree")
+    assert np.load(tree / "forward/inputs/1.table.npy").tolist() == [1, 2, 3, 4]
+    assert _verify(tree, "forward", _read(tree), tmp_path / "right") == []
 
 
 def test_tensors_that_are_changed_in_place_are_traced(model: str, tmp_path: Path) -> None:
