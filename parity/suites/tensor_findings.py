@@ -160,9 +160,9 @@ def _compare_pair(
                 known=known.get(name),
                 typed_as_stored=typed_as_stored,
             )
-            if measures is not None:
-                measures.branch = number if len(checks) > 1 else 0
             if not found:
+                if measures is not None:
+                    measures.branch = number if len(checks) > 1 else 0
                 return carrier, measures
             first = first or measures
             failed.append(found)
