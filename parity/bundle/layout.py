@@ -54,8 +54,7 @@ def find_case_folders(tree: Path) -> list[Path]:
     """
     folders = sorted(path.parent for path in tree.glob("*/meta.json"))
     if not folders:
-        nesting = describe_nesting(tree)
-        message = f"the bundle has no case: no folder in it has a meta.json{nesting}"
+        message = f"the bundle has no case: no folder in it has a meta.json{describe_nesting(tree)}"
         raise ReferenceSuspectError(Problem("no-cases", message))
     return folders
 
@@ -146,7 +145,7 @@ class LoaderCase:
     batch_size: int
     shuffle: bool
     drop_last: bool
-    seed: int | None
+    seed: int | None = None
     batch_sizes: tuple[int, ...]  # Of the reference
     features: list[Any] | None  # ``[n][d]``, the whole data set where `meta.json` has it
     labels: list[Any] | None  # ``[n]``
@@ -167,15 +166,13 @@ def read_loader_case(folder: Path) -> LoaderCase:
         if meta.get(key) not in (None, len(sizes)):
             message = f"{key} is {meta[key]!r:.60}, but batch_sizes names {len(sizes)}"
             raise make_suspect_error(path, message)
-    seed = meta.get("seed")
+    kinds = {"batch_size": int, "shuffle": bool, "drop_last": bool}
+    kinds |= {"seed": int} if meta.get("seed") is not None else {}
     return LoaderCase(
         name=folder.name,
         folder=folder,
         mode=_choose(path, meta, "equality_mode", MODES),
-        batch_size=_require(path, meta, "batch_size", int),
-        shuffle=_require(path, meta, "shuffle", bool),
-        drop_last=_require(path, meta, "drop_last", bool),
-        seed=None if seed is None else _require(path, meta, "seed", int),
+        **{key: _require(path, meta, key, kind) for key, kind in kinds.items()},
         batch_sizes=sizes,
         features=meta.get("full_dataset_features"),
         labels=meta.get("full_dataset_labels"),

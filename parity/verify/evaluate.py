@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from parity.text import format_count
 from parity.verify import outcomes
 from parity.verify.prepare import PreparedBundle
 from parity.verify.selection import mark_unclaimed
+from parity.verify.store_guard import find_linked_reference
 
 _NOT_DETERMINISTIC = "the port is not deterministic (--repeat)"
 
@@ -128,7 +128,7 @@ class CaseEvaluator:
         self, case: Case, dump_run: DumpResult
     ) -> tuple[DumpComparison | None, list[Finding]]:
         try:
-            link = _find_linked_reference(dump_run.folder, self._reference_ids)
+            link = find_linked_reference(dump_run.folder, self._reference_ids)
         except OSError as error:
             message = f"the dump's folder cannot be listed: {error.strerror}"
             return None, [Finding(level="error", kind="dump", code="unreadable", message=message)]
@@ -223,19 +223,6 @@ class CaseEvaluator:
         )
 
 
-def _find_linked_reference(folder: Path, reference_ids: set[tuple[int, int]]) -> Finding | None:
-    """Return an error for a dump that links to a reference (commandprompt/pgcolumnar PR#1133)."""
-    for path in sorted(folder.rglob("*")):
-        status = path.lstat()
-        is_same = os.name != "nt" and (status.st_dev, status.st_ino) in reference_ids
-        if path.is_symlink() or (is_same and path.is_file()):
-            what = "a symbolic link" if path.is_symlink() else "the reference's own file"
-            name = path.relative_to(folder).as_posix()
-            message = f"{name} is {what}; a dump must consist of regular files of its own"
-            return Finding(level="error", kind="dump", code="dump-borrowed", message=message)
-    return None
-
-
 def _list_codes(findings: list[Finding]) -> dict[str, Finding]:
     """Return the first error of each code."""
     return {one.code: one for one in reversed(findings) if one.level == "error"}
@@ -273,8 +260,7 @@ def find_differences(
     elif name.name.endswith(SUFFIXES):
         fields = _measure_tensors(left, right, run) or fields
     parts = [f"{name.as_posix()} {fields.pop('message')}"]
-    if others:
-        parts.append(f"{format_count(len(others), 'more files')} differ")
+    parts += [f"{format_count(len(others), 'more files')} differ"] if others else []
     verdict = {
         (True, True): "both runs are",
         (True, False): f"run 1 is, but run {run} is not,",

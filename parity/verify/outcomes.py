@@ -224,7 +224,7 @@ def find_constant(folders: Iterable[Path]) -> str:
     """Return the one value of all elements in some dumps; empty where there are several.
 
     A single element that is finite and not zero counts as several, since no port writes it by
-    chance, and so does a file that is no tensor.
+    chance, and so does a file that is not a tensor.
     """
     found: set[str] = set()
     for contents in map(list_tensors, folders):

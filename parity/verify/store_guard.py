@@ -1,4 +1,4 @@
-"""Detect a port that changes references in the store, of its own or of another bundle."""
+"""Detect a port that changes references in the store, of whichever bundle, or links to one."""
 
 from __future__ import annotations
 
@@ -47,3 +47,16 @@ class StoreGuard:
             problem = Problem("reference-touched", message)
             found[entry.bundle.id] = Finding.from_problem(problem, "integrity")
         return found
+
+
+def find_linked_reference(folder: Path, reference_ids: set[tuple[int, int]]) -> Finding | None:
+    """Return an error for a dump that links to a reference (commandprompt/pgcolumnar PR#1133)."""
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        is_same = os.name != "nt" and (status.st_dev, status.st_ino) in reference_ids
+        if path.is_symlink() or (is_same and path.is_file()):
+            what = "a symbolic link" if path.is_symlink() else "the reference's own file"
+            name = path.relative_to(folder).as_posix()
+            message = f"{name} is {what}; a dump must consist of regular files of its own"
+            return Finding(level="error", kind="dump", code="dump-borrowed", message=message)
+    return None

@@ -332,7 +332,7 @@ def test_unknown_feed_is_rejected_with_its_stage(tmp_path: Path, feed: Any) -> N
     (case,) = suite.read_cases(write_bundle(tmp_path / "tree", stages=stages), {})
     values = {name: one for name, one in run_stages().items() if name not in _MOVED}
     dump = Dump(folder=write_dump(tmp_path / "dump", values))
-    message = "the stage 'norm/layer_norm', fed by 'fc.weights', which is no stage, input or param"
+    message = "the stage 'norm/layer_norm', fed by 'fc.weights', which is not a stage, an input"
     with pytest.raises(ReferenceSuspectError, match=message):
         suite.verify(case, dump, case.tolerances)
     # A checkpoint of another format may have it.

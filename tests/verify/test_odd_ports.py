@@ -111,7 +111,7 @@ def test_a_dump_that_cannot_be_listed_is_an_error_of_its_case(
         raise PermissionError(13, "Permission denied")
 
     tar = pack_bundle(tmp_path, {"a": {}}, {"a": make_reference()})
-    monkeypatch.setattr(evaluate, "_find_linked_reference", fail)
+    monkeypatch.setattr(evaluate, "find_linked_reference", fail)
 
     ended = run_port(tmp_path, tar, "right()")
 

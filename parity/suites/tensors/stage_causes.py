@@ -146,7 +146,7 @@ def find_unknown_feed(detail: TensorCase) -> str:
         return ""
     named = {*names, *read_given(detail)}
     unknown = (
-        f"has the stage {stage!r}, fed by {feed!r}, which is no stage, input or parameter"
+        f"has the stage {stage!r}, fed by {feed!r}, which is not a stage, an input or a parameter"
         for feed, stage in feeds.items()
         if feed not in named
     )
