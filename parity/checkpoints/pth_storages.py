@@ -12,9 +12,9 @@ import pickle
 import struct
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,8 @@ _LOCAL_HEADER = 30
 _MAX_PICKLE_BYTES = 2**23
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 _MAX_DEPTH = 8
+_MAX_PARTS = 32  # Of a name that are left out one by one
+_CONTAINERS = (dict, list, tuple)
 _MAX_LEAVES = 2**18  # A mapping may be in another many times, and so on
 #: By the name of torch's storage class.
 _KINDS = "Double Float Half BFloat16 Long Int Short Char Byte Bool ComplexFloat ComplexDouble"
@@ -93,18 +95,17 @@ def _read_legacy(path: Path) -> Archive:
         magic, _, _, value, keys = (read_pickle(stream) for _ in range(5))
         if magic != _LEGACY_MAGIC:
             raise ValueError("the first pickle is another one")
-        leaves = [*islice(_walk_leaves(value, ()), _MAX_LEAVES)]
+        leaves = [*islice(_walk_leaves(value, (), _CONTAINERS), _MAX_LEAVES)]
         names, spans, end = {}, {}, stream.tell()
-        for _, one in islice(_walk_lists(leaves), _MAX_LEAVES):
+        for _, one in leaves:
             if isinstance(one, PickledCall) and str(one.function) in (_V1, _V2):
                 _, class_, key, *_ = one.args[0].args
                 names[key] = _STORAGES[class_.name]
         for key in keys:
             file.seek(end)
-            first = end + 8
-            count = int.from_bytes(file.read(8), "little")
-            end = first + count * DTYPES[names[key]].storage.itemsize
-            spans[f"data/{key}"] = (first, end)
+            size = int.from_bytes(file.read(8), "little") * DTYPES[names[key]].storage.itemsize
+            spans[f"data/{key}"] = (end + 8, end + 8 + size)
+            end += 8 + size
     return Archive(path, "", b"", leaves, spans)
 
 
@@ -119,7 +120,8 @@ def locate_tensors(path: Path) -> dict[str, StorageLocation]:
         archive = read_archive(path) if zipfile.is_zipfile(path) else _read_legacy(path)
     except (OSError, *PARSE_ERRORS):
         return {}
-    leaves = islice(_walk_lists(archive.leaves), _MAX_LEAVES)
+    walks = (_walk_leaves(leaf, keys, _CONTAINERS) for keys, leaf in archive.leaves)
+    leaves = islice(chain.from_iterable(walks), _MAX_LEAVES)
     calls = [(keys, one) for keys, one in leaves if isinstance(one, PickledCall) and keys]
     names = Counter(name for keys, _ in calls for name in _list_names(keys))
     located: dict[str, StorageLocation] = {}
@@ -135,7 +137,7 @@ def locate_tensors(path: Path) -> dict[str, StorageLocation]:
 
 def _list_names(keys: tuple[str, ...]) -> list[str]:
     """List the names of nested keys: joined by dots, then without their first parts."""
-    parts = ".".join(keys).split(".")
+    parts = ".".join(keys).split(".", _MAX_PARTS)
     return [".".join(parts[start:]) for start in range(len(parts))]
 
 
@@ -159,31 +161,21 @@ def locate_members(archive: zipfile.ZipFile, path: Path) -> dict[str, Span]:
     return found
 
 
-def _walk_leaves(value: Any, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield calls that rebuild tensors and all other values, with their keys in mappings."""
+def _walk_leaves(
+    value: Any, keys: tuple[str, ...], containers: Any = dict
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield calls that rebuild tensors and all other values, with their keys in containers."""
     is_call = isinstance(value, PickledCall)
     if is_call and _is_wrapper(value):
         yield from _walk_leaves(value.args[0], keys)
     elif is_call and str(value.function) in _SUBCLASSES:
         function, _, args = value.args[:3]
         yield from _walk_leaves(PickledCall(function, tuple(args)), keys)
-    elif isinstance(value, dict) and value and len(keys) < _MAX_DEPTH:
-        for key, item in value.items():
-            yield from _walk_leaves(item, (*keys, str(key)))
+    elif isinstance(value, containers) and value and len(keys) < _MAX_DEPTH:
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _walk_leaves(item, (*keys, str(key)), containers)
     else:
         yield keys, value
-
-
-def _walk_lists(
-    leaves: Iterable[tuple[tuple[str, ...], Any]],
-) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the leaves, and in place of lists and tuples those in them, with their numbers."""
-    for keys, leaf in leaves:
-        if isinstance(leaf, (list, tuple)) and leaf and len(keys) < _MAX_DEPTH:
-            for at, item in enumerate(leaf):
-                yield from _walk_lists(_walk_leaves(item, (*keys, str(at))))
-        else:
-            yield keys, leaf
 
 
 def _is_wrapper(call: PickledCall) -> bool:

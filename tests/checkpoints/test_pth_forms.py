@@ -70,6 +70,9 @@ def test_a_shorter_name_is_given_where_one_tensor_alone_has_it(tmp_path: Path) -
     torch.save({"module.fc.w": one}, tmp_path / "a.pth")
     assert locate_tensors(tmp_path, tmp_path / "a.pth").keys() == {"module.fc.w", "fc.w", "w"}
 
+    torch.save({"." * 100_000: one}, tmp_path / "a.pth")
+    assert len(locate_tensors(tmp_path, tmp_path / "a.pth")) < 50
+
 
 @pytest.mark.parametrize(("name", "dtype"), [("complex64", "C64"), ("complex128", "C128")])
 def test_complex_numbers_are_located(name: str, dtype: str, tmp_path: Path) -> None:

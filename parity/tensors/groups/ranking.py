@@ -71,16 +71,10 @@ def compute_topk(group: Group, settings: Mapping[str, Any]) -> Outcome:
 
 
 def _count_overlap(expected: NDArray[Any], obtained: NDArray[Any], k: int) -> NDArray[np.int64]:
-    """Count by row the k obtained largest places among the expected ones.
-
-    Of places that a tie makes uncertain, the expected ones are those that fit best, the obtained
-    ones those that fit worst: values that are all equal know no place.
-    """
-    sides = (expected, obtained)
-    levels = [np.partition(side, -k, axis=1)[:, [-k]] for side in sides]
-    (right, right_tied), (sure, tied) = (
-        (side > level, side == level) for side, level in zip(sides, levels, strict=True)
-    )
+    """Count common places by row; of tied ones, the best expected and the worst obtained count."""
+    limits = [np.partition(side, -k, axis=1)[:, [-k]] for side in (expected, obtained)]
+    right, right_tied = expected > limits[0], expected == limits[0]
+    sure, tied = obtained > limits[1], obtained == limits[1]
     wrong = (tied & ~right & ~right_tied).sum(axis=1)
     taken = np.maximum(k - sure.sum(axis=1) - wrong, 0)
     taken_tied = np.minimum(taken, (tied & right_tied).sum(axis=1))
