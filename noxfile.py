@@ -298,6 +298,7 @@ def loaders(session: nox.Session) -> None:
 def traces(session: nox.Session) -> None:
     """Run published ports on traced models: candle-nn, `-- --all` ferrotorch-nn too.
 
+    With `-- --all`, a thousand random changes of stages must be found, too, and get no cause.
     Needs the Rust registry; other arguments go to `parity verify`.
     """
     session.install(*RUNTIME)
@@ -307,6 +308,9 @@ def traces(session: nox.Session) -> None:
         args = ("--lockfile", f"tests/ports/traces/{port}.lock.yaml")
         report = ("--report-dir", f"parity-report/traces/{port}")
         session.run("python", "-m", "parity", "verify", *args, *report, *own)
+    if "--all" in session.posargs:
+        seed = os.environ.get("GITHUB_RUN_NUMBER", "0")  # Other changes each week
+        session.run("python", "-m", "tests.support.random_changes", "--seed", seed)
 
 
 @nox.session
