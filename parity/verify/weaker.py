@@ -82,7 +82,7 @@ def _compare_rules(
         if new is None:
             yield ("not compared any more:", ""), name
             continue
-        stated = str(new.place[-1]) if new.origin in ("glob", "name") and new.place else ""
+        stated = str(new.place[-1]) if new.origin != "default" and new.place else ""
         stated = stated or (name if "#" in name else "")
         if new.ignore:
             yield ("ignored now:", f": {new.ignore}"), stated
@@ -131,7 +131,7 @@ def _format_check(check: Check) -> str:
         name if name in ("exact", "close") else f"{name} {value!r}".removesuffix(".0")
         for name, value in check.bounds.items()
     ]
-    measures = [f"{name} {_format(settings)}" for name, settings in check.measures.items()]
+    measures = [f"{name} {_format(settings)}".rstrip() for name, settings in check.measures.items()]
     return ", ".join(chain(bounds, measures)) or "none"
 
 

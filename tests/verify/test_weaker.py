@@ -42,7 +42,10 @@ MANIFESTS: dict[str, tuple[str, str, list[str]]] = {
         ["tolerance of a widened: exact → atol 0.5"]),
     "a dtype": (
         "", "    dtypes: {F32: {tolerance: {ulp: 4}}}\n",
-        ["tolerance of a widened: exact → ulp 4"]),
+        ["tolerance of a/F32 widened: exact → ulp 4"]),
+    "a measure without settings": (
+        "", write_tensors("ids: {measures: {set: {}}}"),
+        ["tolerance of a/ids widened: exact → set"]),
     "integers, by name": (
         TOLERANT, TOLERANT + write_tensors("ids: {tolerance: {atol: 0.5}}"),
         ["tolerance of a/ids widened: exact → atol 0.5"]),
