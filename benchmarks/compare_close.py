@@ -9,6 +9,7 @@ Wall-clock time is meaningful only on an idle machine with two processors.
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401 - imported where it is used; imports are excluded
 import resource
 import subprocess
 import sys

@@ -28,8 +28,8 @@ MAX_SMALL = 1024
 _NEAR_F32, _NEAR_F64 = 1 - 2.0**-20, 1 - 2.0**-49
 _MAX_F64, _TINY = float(np.finfo("f8").max), 2.0**-149
 #: Tolerances outside these are left to exact arithmetic: float32 may underflow or overflow.
-_LEAST, _MOST = 2.0**-100, 2.0**100
-_MOST_RELATIVE = 0.5
+_LEAST = 2.0**-100
+_MOST = {"max_abs": 2.0**100, "atol": 2.0**100, "relative": 0.5, "rtol": 0.5}
 _TYPES = ("F64", "F32", "F16", "BF16")
 
 
@@ -56,15 +56,13 @@ _buffers = _Buffers()
 
 def can_screen(dtype: DType, bounds: Mapping[str, float]) -> bool:
     """Return whether roundings are small beside the tolerances of a tensor."""
-    absolute = [bounds[name] for name in ("max_abs", "atol") if name in bounds]
-    relative = [bounds[name] for name in ("relative", "rtol") if name in bounds]
+    stated = [(bounds[name], most) for name, most in _MOST.items() if name in bounds]
     if bounds.get("atol", 0.0) or bounds.get("rtol", 0.0):  # one of the two may be 0
-        absolute, relative = ([one for one in part if one] for part in (absolute, relative))
+        stated = [(value, most) for value, most in stated if value]
     return (
         dtype.name in _TYPES
-        and bool(absolute or relative or "ulp" in bounds)
-        and all(_LEAST <= value <= _MOST for value in absolute)
-        and all(_LEAST <= value <= _MOST_RELATIVE for value in relative)
+        and bool(stated or "ulp" in bounds)
+        and all(_LEAST <= value <= most for value, most in stated)
     )
 
 
