@@ -92,15 +92,12 @@ def make_trace(detail: TensorCase, expected: Tensors, obtained: Tensors) -> Trac
 
     floats = [one.dtype.width for one in expected.values() if one.dtype.kind == "float"]
     width = max(floats, default=0)
-    obtained = {
-        name: one
-        for name, one in obtained.items()
-        if name in expected or one.dtype.kind != "float" or one.dtype.width >= width
-    }
+    samples = {name for name, sample in detail.samples.items() if sample.is_dumped}
     obtained = {
         name: one.whole or one
         for name, one in obtained.items()
-        if name not in detail.samples or not detail.samples[name].is_dumped
+        if name not in samples
+        and (name in expected or one.dtype.kind != "float" or one.dtype.width >= width)
     }
     # One that has the shape of the whole tensor, since that of the dump differs, is a sample, too.
     expected = dict(expected)
@@ -140,17 +137,16 @@ def find_unknown_feed(detail: TensorCase) -> str:
 
     Inputs and parameters are known where all files of them are of formats that are read here.
     """
-    names = {stage.name for stage in detail.stages}
     feeds = {feed: stage.name for stage in detail.stages[::-1] for feed in stage.sources}
-    if feeds.keys() <= names or not all(map(_is_listed, _list_given(detail))):
+    given = feeds.keys() - {stage.name for stage in detail.stages}
+    if not given or not all(map(_is_listed, _list_given(detail))):
         return ""
-    named = {*names, *read_given(detail)}
-    unknown = (
+    if not (unknown := sorted(given - read_given(detail).keys())):
+        return ""
+    stage, feed = feeds[unknown[0]], unknown[0]
+    return (
         f"has the stage {stage!r}, fed by {feed!r}, which is not a stage, an input or a parameter"
-        for feed, stage in feeds.items()
-        if feed not in named
     )
-    return next(unknown, "")
 
 
 def _make_reader(tensors: Tensors) -> Callable[[str], NDArray[Any] | None]:
