@@ -162,7 +162,7 @@ def test_written_tensors_are_read_back(tmp_path: Path) -> None:
 def test_cycles_and_deep_dicts_end() -> None:
     torch = pytest.importorskip("torch")
     tensor = torch.zeros(2)
-    state: dict[str, Any] = {"w": tensor, "list": [tensor], "in": {"b": tensor}}
+    state: dict[str, Any] = {"w": tensor, "in": {"b": tensor}}
     state["again"] = state
     deep: dict[str, Any] = {"w": tensor}
     for _ in range(5000):
@@ -170,6 +170,17 @@ def test_cycles_and_deep_dicts_end() -> None:
     state["deep"] = deep
 
     assert [name for name, _ in libraries._walk_tensors(state, "", ())] == ["w", "in.b"]
+
+
+@pytest.mark.torch
+@pytest.mark.process
+def test_tensors_in_a_list_are_not_left_out() -> None:
+    torch = pytest.importorskip("torch")
+    tensor = torch.zeros(2)
+    for nested in ([tensor], ("text", tensor)):
+        with pytest.raises(TypeError, match="a lists tensors"):
+            list(libraries._walk_tensors({"w": tensor, "a": nested}, "", ()))
+    assert len(list(libraries._walk_tensors({"w": tensor, "a": [1, ()]}, "", ()))) == 1
 
 
 @pytest.mark.torch
