@@ -90,7 +90,7 @@ def _draw_figures(finding: Finding) -> list[Figure]:
         text = "location of the differences: last axis across, all others down; the larger the "
         text += "error, the darker" if "map_error" in measures else "number, the darker"
         found.append(Figure(Markup(draw_heatmap(errors)), text))  # noqa: S704 - as above
-    points: Any = [pair for pair in measures.get("points", ()) if all(map(math.isfinite, pair))]
+    points: Any = [pair for pair in measures.get("points", ()) if all(map(_is_drawable, pair))]
     if points:
         svg = draw_scatter(points)
         found.append(Figure(Markup(svg), "expected and obtained values that differ"))  # noqa: S704 - as above
@@ -152,7 +152,7 @@ def draw_growth(rows: Sequence[Mapping[str, Any]]) -> str:
     figure, axes = _make_axes(_WIDE_INCHES)
     places = [row["at"] for row in rows]
     known = [row[key] for row in rows for key in ("max_abs", "tolerance")]
-    sizes = [one for one in known if one and one < math.inf] or [1.0]
+    sizes = [one for one in known if one and _is_drawable(one) and _is_drawable(1 / one)] or [1.0]
     low, high = min(sizes) / 3, max(sizes) * 3
 
     def plot(key: str, color: str, **style: Any) -> None:
@@ -166,6 +166,11 @@ def draw_growth(rows: Sequence[Mapping[str, Any]]) -> str:
     axes.set(yscale="log", ylim=(low / 2, high * 2), xlabel="stage", ylabel="largest error")
     axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)
     return _render_svg(figure, f"largest error of {len(rows)} stages")
+
+
+def _is_drawable(value: float) -> bool:
+    """Return whether an axis with margins around the value stays within the floats."""
+    return abs(value) < 1e290  # noqa: PLR2004 - far from 1.8e308
 
 
 def _make_axes(inches: tuple[float, float] = _INCHES) -> tuple[Any, Any]:

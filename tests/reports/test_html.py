@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from parity.reports import html
-from parity.results import Report
+from parity.results import Finding, Report
 from tests.reports.test_console import mixed, passing
 from tests.support.reports import HOSTILE, make_bundle, make_case, make_finding, make_report
 
@@ -150,6 +150,16 @@ def test_charts_use_the_colours_of_the_page() -> None:
         assert "var(--bad)" in svg
         assert "currentColor" in svg
         assert not re.search(r"#0[123]0[123]0[123]|#000000|#ffffff", svg)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [1e308, 5e-324])
+def test_charts_have_room_for_the_ends_of_floats(size: float) -> None:
+    measures = {"points": [[size, -size], [1.0, 2.0]], "map": [[1]], "map_error": [[size]]}
+    bad = Finding(level="error", code="values", message="m", tensor="w", measures=measures)
+    assert "<svg" in html.render_html(make_report(make_bundle(make_case("a", bad))), 1)
+    rows = [{"at": 0, "max_abs": size, "tolerance": size, "first": True}]
+    assert html.draw_growth(rows).startswith("<svg")
 
 
 def test_labels_of_forty_bins_do_not_overlap() -> None:
