@@ -6,7 +6,6 @@ named where it gives the obtained outputs on all inputs, and other ones than the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, combinations
@@ -202,9 +201,8 @@ def find_misplaced_weights(model: Path, weights: Weights) -> Cause | None:
     content, found = model.read_bytes(), {}
     for name, weight in weights.items():
         raw = weight.astype("<f4").tobytes()
-        payload = re.escape(encode_varint(len(raw)) + raw)
-        match = re.search(b"(.)" + payload, content, re.DOTALL) if weight.size > 1 else None
-        tag = match[1][0] if match else _LENGTH_DELIMITED | _RAW << 3
+        at = content.find(encode_varint(len(raw)) + raw) if weight.size > 1 else 0
+        tag = content[at - 1] if at > 0 else _LENGTH_DELIMITED | _RAW << 3
         if tag & _WIRE_TYPE == _LENGTH_DELIMITED and tag >> 3 not in (_RAW, _FLOATS):
             found[name] = tag >> 3
     if not found:
