@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from parity.diagnose.stages import (
-    activate,
     elementwise,
     move,
     multiply,
+    nonlinear,
     reduce,
     sequence,
     train,
@@ -28,7 +28,7 @@ Arguments = dict[str, Any]
 ERRORS = (LookupError, ArithmeticError, AttributeError, TypeError, ValueError)
 
 _MODULES: tuple[Any, ...] = (
-    *(activate, elementwise, move, multiply),
+    *(elementwise, move, multiply, nonlinear),
     *(reduce, sequence, train, windows),
 )
 #: Every function by the name of its operator.

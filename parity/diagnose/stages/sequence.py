@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from parity.diagnose.stages.activate import sigmoid, softmax
 from parity.diagnose.stages.base import MAX_BINS, Array, check_product, check_size
 from parity.diagnose.stages.move import repeat_interleave
 from parity.diagnose.stages.multiply import linear
+from parity.diagnose.stages.nonlinear import sigmoid, softmax
 
 
 def scaled_dot_product_attention(

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from parity.diagnose.stages.activate import log_softmax
 from parity.diagnose.stages.base import Array, Function
+from parity.diagnose.stages.nonlinear import log_softmax
 
 _MEAN, _BATCH_MEAN = 1, 3
 

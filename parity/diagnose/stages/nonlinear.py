@@ -1,4 +1,4 @@
-"""Compute activations and normalisations."""
+"""Compute layers that are not linear: activations and normalisations."""
 
 from __future__ import annotations
 
