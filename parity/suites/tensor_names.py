@@ -56,7 +56,7 @@ def check_names(
         mapped = {*now.values(), *filter(None, map(rule.change, reference.unreferenced))}
         extra = [name for name in extra if name not in mapped]
     absent = [name for name in missing if name not in renamed and reference.is_optional(name)]
-    needed = [name for name in missing if not reference.is_optional(name)]
+    needed = {name for name in missing if not reference.is_optional(name)}
     findings = [
         *_report_absent(absent, reference),
         *findings,
