@@ -210,3 +210,22 @@ def test_file_of_arrays_is_read_in_runs(tmp_path: Path) -> None:
     taken = list_tensors(path).tensors["x"].take(indices)
     assert taken.read_array().tolist() == indices.tolist()
     assert taken.count == len(indices)
+
+
+@pytest.mark.parametrize(("tied", "wrong"), [(_WHOLE, []), (_change(70_001), ["tied"])])
+@pytest.mark.parametrize("sampled", ["x", "head"])
+def test_tensors_compared_with_each_other_are_compared_whole(
+    tmp_path: Path, sampled: str, tied: Any, wrong: list[str]
+) -> None:
+    writer = BundleWriter("alike")
+    values = {"x": _WHOLE, "head": _WHOLE}
+    values[sampled] = _WHOLE.reshape(-1)[_INDICES]
+    samples = {sampled: {"shape": _SHAPE, "indices": "at.npy"}}
+    rules = {"x": {"optional": True}, "tied": {"like": "head"}}
+    writer.add_case("one", values, samples=samples, tensors=rules)
+    writer.add_file("one/at.npy", np.asarray(_INDICES))
+    packing.write_files(tmp_path / "tree", writer.list_files())
+    (case,) = suite.read_cases(tmp_path / "tree", {})
+    dump = Dump(folder=write_dump(tmp_path / "dump", {"head": _WHOLE, "tied": tied}))
+    outcome = suite.verify(case, dump, case.tolerances)
+    assert [one.tensor for one in outcome.findings if one.level == "error"] == wrong

@@ -136,7 +136,7 @@ def apply_rules(detail: TensorCase, references: Tensors, dumped: FolderContents)
         rules[name] = detail.rules.resolve(name, None)[0]
         expected = dumped.tensors.get(target)
         if expected is not None:
-            tensors[name] = expected
+            tensors[name] = expected.whole or expected
             continue
         if name in dumped.tensors:
             unreferenced[name] = dumped.tensors[name].dtype.name

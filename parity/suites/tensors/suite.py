@@ -165,7 +165,7 @@ def take_samples(
     under other names are sampled, too.
     """
     expected, obtained = dict(references), dict(dumped.tensors)
-    named = {*references, *(stage.name for stage in detail.stages)}
+    named = {*references, *(stage.name for stage in detail.stages), *detail.rules.find_likes()}
     others = [name for name in obtained if name not in named]
     for name, sample in detail.samples.items():
         whole = replace(expected[name], shape=sample.shape, fetch=_reject_reading)
