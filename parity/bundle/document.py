@@ -135,7 +135,7 @@ def _find_unreadable(path: Path, text: str) -> Location:
 
 
 def _iterate_json(text: str) -> Iterator[tuple[Place, int]]:
-    """Yield the place and the index of each key and item of a valid JSON text, in its order."""
+    """Yield the place and the index of the top, each key and each item of a valid JSON text."""
     places: list[str | int | None] = []
     for token in _TOKEN.finditer(text):
         mark = token[0]
@@ -147,7 +147,7 @@ def _iterate_json(text: str) -> Iterator[tuple[Place, int]]:
             is_key = bool(places) and places[-1] is None
             if is_key:
                 places[-1] = json.loads(mark)
-            if is_key or (places and isinstance(places[-1], int)):
+            if is_key or not places or isinstance(places[-1], int):
                 yield tuple(place for place in places if place is not None), token.start()
             if mark in ("{", "["):
                 places.append(None if mark == "{" else 0)

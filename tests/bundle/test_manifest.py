@@ -254,6 +254,8 @@ def test_messages_about_files_that_are_not_manifests(
         (b'{"schema":\n ' + b"[" * 100_000, 2, 66),
         (b'{"schema":\n "\xff"}', 2, 3),
         (b'{"schema":\n x}', 2, 2),
+        (b"\nNaN }", 2, 1),
+        (b"9" * 5000 + b",", 1, 1),
     ],
 )
 def test_place_of_what_is_no_json(content: bytes, line: int, column: int, tree: Path) -> None:
