@@ -276,12 +276,12 @@ def _measure(expected: Any, obtained: Any) -> float:
         return math.inf
     # Two integers may be closer than the floats next to them.
     if isinstance(expected, int) or isinstance(obtained, int):
-        return float(abs(Fraction(obtained) - Fraction(expected)))
+        return _to_float(abs(Fraction(obtained) - Fraction(expected)))
     return float(abs(obtained - expected))
 
 
-def _to_float(value: float) -> float:
-    """Return a number as a float, infinite where an integer is beyond all floats."""
+def _to_float(value: float | Fraction) -> float:
+    """Return a number as a float, infinite where it is beyond all floats."""
     try:
         return float(value)
     except OverflowError:

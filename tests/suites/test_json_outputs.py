@@ -150,6 +150,7 @@ def test_message_names_the_pointer_and_both_values(
     [
         (2**53 + 1, 2**53, "expected 9007199254740993, obtained 9007199254740992 (off by 1)"),
         (2**53 + 1, 2.0**53, "obtained 9007199254740992.0 (off by 1)"),
+        pytest.param(10**308, -(10**308), ", obtained -1000", id="beyond all floats"),
         (True, 1, "expected true, obtained 1; bound"),
     ],
 )
