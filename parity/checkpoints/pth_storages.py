@@ -118,10 +118,10 @@ def locate_tensors(path: Path) -> dict[str, StorageLocation]:
     """
     try:
         archive = read_archive(path) if zipfile.is_zipfile(path) else _read_legacy(path)
+        walks = (_walk_leaves(leaf, keys, _CONTAINERS) for keys, leaf in archive.leaves)
+        leaves = [*islice(chain.from_iterable(walks), _MAX_LEAVES)]
     except (OSError, *PARSE_ERRORS):
         return {}
-    walks = (_walk_leaves(leaf, keys, _CONTAINERS) for keys, leaf in archive.leaves)
-    leaves = islice(chain.from_iterable(walks), _MAX_LEAVES)
     calls = [(keys, one) for keys, one in leaves if isinstance(one, PickledCall) and keys]
     names = Counter(name for keys, _ in calls for name in _list_names(keys))
     located: dict[str, StorageLocation] = {}

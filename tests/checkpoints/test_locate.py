@@ -236,7 +236,13 @@ def test_a_memo_of_a_large_index_is_small() -> None:
 def test_a_pickle_of_what_no_state_dict_needs_is_none(tmp_path: Path) -> None:
     path = tmp_path / "c.pth"
     number_as_id, list_as_key = b"\x80\x02}X\1\0\0\0wK\1Qs.", b"\x80\x02}]K\1s."
-    odd = (pickle.dumps({"w": {1, 2}}), pickle.dumps({}) + b"x", number_as_id, list_as_key)
+    rebuilt = b"ctorch._tensor\n_rebuild_from_type_v2\n"
+    no_arguments = b"\x80\x02}X\1\0\0\0w](" + rebuilt + b")Res."
+    within_itself = b"\x80\x02}X\1\0\0\0w](" + rebuilt * 2 + b"N]q\1(" + rebuilt + b"Nh\1e\x87Res."
+    odd = (
+        *(pickle.dumps({"w": {1, 2}}), pickle.dumps({}) + b"x", number_as_id, list_as_key),
+        *(no_arguments, within_itself),
+    )
     for content in (b"", b"\x80\x02", *odd):
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as archive:
