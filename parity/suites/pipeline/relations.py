@@ -153,9 +153,9 @@ def _compare_runs(
     code, why = SAME_ORDER[key]
     message = f"{own} gives the order of {name} ({others}): {why}"
     found = check_other_order(run, whole, code, message, name)
-    if meta.draws and other.meta.draws:
-        message = f"{own} draws as {name} ({others})"
-        found += check_other_draws(run, other.run or whole, message)
+    if meta.draws and other.meta.draws and other.run is not None:
+        # ``whole`` may be a part of it, which has no draws.
+        found += check_other_draws(run, other.run, f"{own} draws as {name} ({others})")
     return found
 
 

@@ -52,9 +52,11 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         DumpError: onnxruntime is not installed.
     """
     inputs, expected = onnx_run.read_reference(case.folder)
-    is_free, findings = _is_batch_axis_free(case.folder), list[Finding]()
+    is_free = _is_batch_axis_free(case.folder)
+    findings: list[Finding] = []
     sides = {"port": onnx_run.read_port_outputs(dump.folder, inputs, findings), "torch": expected}
-    model, result = onnx_run.find_model(dump.folder, findings), dict[str, Any]()
+    model = onnx_run.find_model(dump.folder, findings)
+    result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="parity-") as folder:
         if model is not None:
             result = onnx_run.run_model(model, inputs, Path(folder), findings, batch=True)
@@ -72,9 +74,14 @@ def verify(case: Case, dump: Dump, tolerances: Tolerances) -> DumpComparison:
         if result.get("inputs") and not any(one.level == "error" for one in findings):
             alone = [(inputs[name], outputs[name]) for name in inputs]
             findings += _check_batch(Path(folder), result["inputs"][0], alone, tolerances, is_free)
-        more: dict[str, Any] = {"model": model, "result": result, "tolerances": tolerances}
-        more |= {"folder": case.folder, "runs": (inputs, expected, outputs)}
-        find = partial(_find_cause, **more)
+        find = partial(
+            _find_cause,
+            folder=case.folder,
+            model=model,
+            result=result,
+            runs=(inputs, expected, outputs),
+            tolerances=tolerances,
+        )
         findings = [add_cause(one, partial(find, one)) for one in findings]
     known = [path for pattern in _DUMP_PATTERNS for path in dump.folder.glob(pattern)]
     known += [dump.folder / name for name in result.get("data_files", ())]
@@ -126,7 +133,8 @@ def _check_runs(
     """Report what is wrong with the file and its runs; return the outputs on which they agree."""
     if "error" in result:
         findings.append(_report_rejected(result))
-    if "error" in result or not result:
+        return {}
+    if not result:
         return {}
     if result["checker"]:
         # A format newer than the checker is only a warning.

@@ -147,15 +147,16 @@ def open_outputs(
 ) -> list[StoredTensor]:
     """Return the outputs of the plain and of the optimised run; none, and a finding, for errors."""
     runs = [result["runs"][level][name] for level in ("plain", "optimised")]
-    problem = next((format_runtime_message(run["error"]) for run in runs if "error" in run), "")
+    errors = [format_runtime_message(run["error"]) for run in runs if "error" in run]
     try:
-        found = [] if problem else [npy.locate_tensor(Path(run["file"])) for run in runs]
+        if not errors:
+            found = [npy.locate_tensor(Path(run["file"])) for run in runs]
+            return [replace(one, suffix=".onnx") for one in found]
     except FormatError as error:
-        found, problem = [], error.message
-    if problem:
-        message = f"onnxruntime cannot run the model on input {name}: {problem}"
-        findings.append(report_error("onnx-run", message, tensor=f"onnx-vs-torch/{name}"))
-    return [replace(one, suffix=".onnx") for one in found]
+        errors = [error.message]
+    message = f"onnxruntime cannot run the model on input {name}: {errors[0]}"
+    findings.append(report_error("onnx-run", message, tensor=f"onnx-vs-torch/{name}"))
+    return []
 
 
 def format_runtime_message(text: str) -> str:
