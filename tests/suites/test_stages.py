@@ -335,11 +335,14 @@ def test_unknown_feed_is_rejected_with_its_stage(tmp_path: Path, feed: Any) -> N
     message = "the stage 'norm/layer_norm', fed by 'fc.weights', which is not a stage, an input"
     with pytest.raises(ReferenceSuspectError, match=message):
         suite.verify(case, dump, case.tolerances)
-    # A checkpoint of another format may have it.
-    tree = write_bundle(tmp_path / "tree", stages=stages, checkpoint="model.pth")
-    (tree / "forward/model.pth").write_bytes(b"")
-    (case,) = suite.read_cases(tree, {})
-    assert not suite.verify(case, dump, case.tolerances).findings
+    # A checkpoint of another format may have it, also in a folder.
+    for place in ("model.pth", "model"):
+        file = tmp_path / "tree/forward" / place / ("" if place.endswith(".pth") else "model.pth")
+        tree = write_bundle(tmp_path / "tree", stages=stages, checkpoint=place)
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"")
+        (case,) = suite.read_cases(tree, {})
+        assert not suite.verify(case, dump, case.tolerances).findings
 
 
 def test_trace_that_does_not_show_a_mistake_says_so_where_all_is_right(tmp_path: Path) -> None:

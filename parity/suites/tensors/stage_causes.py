@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from parity.bundle.layout import list_parts
-from parity.tensors.folder import list_tensors
+from parity.tensors.folder import FolderContents, list_tensors
 from parity.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -120,32 +119,35 @@ def make_trace(detail: TensorCase, expected: Tensors, obtained: Tensors) -> Trac
 
 def read_given(detail: TensorCase) -> dict[str, StoredTensor]:
     """List the inputs and parameters of a case: its input files and its checkpoint's tensors."""
-    places = filter(_is_listed, _list_given(detail))
-    return {name: one for each in places for name, one in list_tensors(each).tensors.items()}
+    return {name: one for each in _list_given(detail) for name, one in each.tensors.items()}
 
 
-def _list_given(detail: TensorCase) -> list[Path]:
-    return [*detail.inputs, *(list_parts(detail.checkpoint) if detail.checkpoint else ())]
-
-
-def _is_listed(place: Path) -> bool:
-    return place.suffix in (".safetensors", ".npy") or place.is_dir()
+def _list_given(detail: TensorCase) -> list[FolderContents]:
+    """List the tensors of each input and of the checkpoint's files; other formats are unread."""
+    places = [*detail.inputs, *(list_parts(detail.checkpoint) if detail.checkpoint else ())]
+    return [
+        list_tensors(place)
+        if place.suffix in (".safetensors", ".npy") or place.is_dir()
+        else FolderContents(unread=[place.name])
+        for place in places
+    ]
 
 
 def find_unknown_feed(detail: TensorCase) -> str:
     """Return which stage of a case is fed by what is not there; ``""`` for none.
 
-    Inputs and parameters are known where all files of them are of formats that are read here.
+    Inputs and parameters are known where all files of them can be read here.
     """
     feeds = {feed: stage.name for stage in detail.stages[::-1] for feed in stage.sources}
     given = feeds.keys() - {stage.name for stage in detail.stages}
-    if not given or not all(map(_is_listed, _list_given(detail))):
+    contents = _list_given(detail) if given else []
+    if any(one.unread or one.unreadable for one in contents):
         return ""
-    if not (unknown := sorted(given - read_given(detail).keys())):
-        return ""
-    stage, feed = feeds[unknown[0]], unknown[0]
-    return (
-        f"has the stage {stage!r}, fed by {feed!r}, which is not a stage, an input or a parameter"
+    unknown = sorted(given.difference(*(one.tensors for one in contents)))
+    return "".join(
+        f"has the stage {feeds[feed]!r}, fed by {feed!r}, which is not a stage, an input or a "
+        "parameter"
+        for feed in unknown[:1]
     )
 
 
