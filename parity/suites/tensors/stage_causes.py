@@ -144,10 +144,11 @@ def find_unknown_feed(detail: TensorCase) -> str:
     if any(one.unread or one.unreadable for one in contents):
         return ""
     unknown = sorted(given.difference(*(one.tensors for one in contents)))
-    return "".join(
-        f"has the stage {feeds[feed]!r}, fed by {feed!r}, which is not a stage, an input or a "
-        "parameter"
-        for feed in unknown[:1]
+    if not unknown:
+        return ""
+    stage, feed = feeds[unknown[0]], unknown[0]
+    return (
+        f"has the stage {stage!r}, fed by {feed!r}, which is not a stage, an input or a parameter"
     )
 
 
