@@ -60,9 +60,9 @@ def trace_calls(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of its own GRU, and an error would stop it
         program = torch.export.export(module, (), dict(inputs))
-        changed = (_find_changed(node) for node in program.graph.nodes)
-        if any(one is not None and _is_moving(str(one.target)) for one in changed):
-            # What is changed through a view is no stage; without calls in place it is.
+        changed = [one for one in map(_find_changed, program.graph.nodes) if one is not None]
+        if any(map(_is_view, chain(changed, *(one.users for one in changed)))):
+            # What is changed through or under a view is no stage; without calls in place it is.
             program = program.run_decompositions({})
     for node in program.graph.nodes:
         if any(not isinstance(size, int) for size in getattr(node.meta.get("val"), "shape", ())):
@@ -172,13 +172,8 @@ def _make_stage(node: Any, names: Mapping[str, str]) -> TracedStage:
             arguments[name] = plain
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     module = stack[-1][0] if stack else ""
-    return TracedStage(
-        name=names[node.name],
-        kind=_name_call(node),
-        module=module,
-        arguments=arguments,
-        feeds=feeds,
-    )
+    name, kind = names[node.name], _name_call(node)
+    return TracedStage(name=name, kind=kind, module=module, arguments=arguments, feeds=feeds)
 
 
 def _list_arguments(node: Any) -> list[tuple[str, Any]]:
@@ -197,6 +192,13 @@ def _find_changed(node: Any) -> Any:
     """Return the node whose tensor a call changes in place, else None."""
     is_changing = getattr(_get_schema(node), "is_mutable", False)
     return node.args[0] if is_changing and "detach_" not in str(node.target) else None
+
+
+def _is_view(node: Any) -> bool:
+    """Return whether a call may give elements of what feeds it, in the same memory."""
+    shared = (one.alias_info for one in getattr(_get_schema(node), "returns", ()))
+    is_view = any(one is not None and not one.is_write for one in shared)
+    return is_view or _is_moving(_name_call(node))
 
 
 def _is_moving(kind: str) -> bool:
@@ -289,11 +291,9 @@ def _drop_unused(stages: Sequence[TracedStage], outputs: Sequence[str]) -> list[
     """Drop calls that nothing uses, and values that are only moved elements of others."""
     used, kept = set(outputs), []
     for stage in reversed(stages):
-        is_moving = _is_moving(stage.kind)
-        if is_moving and stage.name not in used:
+        is_inner = _is_moving(stage.kind) and stage.name not in outputs
+        if is_inner and stage.name not in used:
             continue
-        kept.append(
-            replace(stage, value=None) if is_moving and stage.name not in outputs else stage
-        )
+        kept.append(replace(stage, value=None) if is_inner else stage)
         used.update(list_feeds(stage))
     return kept[::-1]

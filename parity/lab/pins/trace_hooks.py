@@ -51,10 +51,11 @@ class ModuleTrace:
         # A stage may not have the name of an input.
         self._counts = dict.fromkeys(inputs, 1)
         self._before: dict[str, list[str]] = {}
-        handles = [
-            module.register_forward_hook(self._record(path), with_kwargs=True)
-            for path, module in _list_modules(model)
-        ]
+        handles = []
+        for path, module in _list_modules(model):
+            before, after = self._record(path)
+            handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+            handles.append(module.register_forward_hook(after, with_kwargs=True))
         try:
             with import_library("torch").no_grad():
                 output = model(**inputs)
@@ -66,7 +67,7 @@ class ModuleTrace:
         self.inputs |= {name: tables[name].numpy() for name in tables.keys() & fed}
         ends = self._list_ends()
         found = dict.fromkeys(self._name_output(value, ends) for value in _list_tensors(output))
-        self.outputs = [name for name in found if name not in {**inputs, **self.inputs}]
+        self.outputs = [name for name in found if name not in inputs]
 
     def _list_ends(self) -> list[str]:
         """Return the stages that feed no other one yet: all before them lead to one of these."""
@@ -75,17 +76,20 @@ class ModuleTrace:
 
     def _name_output(self, value: Any, ends: list[str]) -> str:
         """Return the name of an output; one that no module made becomes a stage of its own."""
-        if _identify(value) not in self._names:
+        known = self._names.get(_identify(value), "")
+        if not known or known in self.inputs:
             name = count_name("output", self._counts)
+            feeds = {"unknown": self._before.get(known, ends)}
             array = value.detach().numpy().copy()
-            self.stages.append(
-                TracedStage(name=name, kind="", feeds={"unknown": ends}, value=array)
-            )
+            self.stages.append(TracedStage(name=name, kind="", feeds=feeds, value=array))
             self._names[_identify(value)] = name
         return self._names[_identify(value)]
 
-    def _record(self, path: str) -> Any:
-        def hook(module: Any, args: Any, kwargs: Mapping[str, Any], output: Any) -> None:
+    def _record(self, path: str) -> tuple[Any, Any]:
+        """Return hooks for before a module's call, which may change its inputs, and after it."""
+        calls: list[tuple[str, dict[str, Any], Array | None]] = []
+
+        def before(module: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
             name = count_name(path or type(module).__name__, self._counts)
             names = list(inspect.signature(module.forward).parameters)
             given = {**dict(zip(names, args, strict=False)), **kwargs}
@@ -97,9 +101,14 @@ class ModuleTrace:
             unknown = [one for fed in feeds.values() for one in self._before.get(fed, ())]
             feeds |= {key: f"{path}.{key}" if path else key for key in _list_parameters(module)}
             feeds |= {"unknown": list(dict.fromkeys(unknown))} if unknown else {}
+            calls.append((name, feeds, _run_alone(module, args, kwargs)))
+
+        def after(module: Any, _args: Any, _kwargs: Mapping[str, Any], output: Any) -> None:
+            name, feeds, alone = calls.pop()
             value = next(_list_tensors(output), None)
             if value is None:
                 return
+            array = value.detach().numpy().copy()
             self.stages.append(
                 TracedStage(
                     name=name,
@@ -107,16 +116,14 @@ class ModuleTrace:
                     module=path,
                     arguments=read_settings(module),
                     feeds=feeds,
-                    value=value.detach().numpy().copy(),
-                    rounding=measure_drift(
-                        value.detach().numpy(), _run_alone(module, args, kwargs)
-                    )[0],
+                    value=array,
+                    rounding=measure_drift(array, alone)[0],
                 )
             )
             self._names[_identify(value)] = name
             self._kept.append(output)  # so that no other tensor gets its id
 
-        return hook
+        return before, after
 
     def _name(self, name: str, value: Any) -> str:
         if _identify(value) not in self._names:
@@ -162,6 +169,7 @@ def _list_parameters(module: Any) -> list[str]:
 def _run_alone(module: Any, args: Any, kwargs: Mapping[str, Any]) -> Array | None:
     """Return the output of the module alone in float64."""
     double = copy.deepcopy(module).double()
+    double._forward_pre_hooks.popitem()  # noqa: SLF001 - that of the trace
     for each in double.modules():
         each._forward_hooks.clear()  # noqa: SLF001 - a copy has its own
     given = widen((args, dict(kwargs)))
@@ -170,13 +178,14 @@ def _run_alone(module: Any, args: Any, kwargs: Mapping[str, Any]) -> Array | Non
 
 
 def widen(values: Any) -> Any:
-    """Return tensors in lists and dicts, the floats among them in float64."""
+    """Return copies of tensors in lists and dicts, the floats among them in float64."""
     torch = import_library("torch")
 
     def convert(value: Any) -> Any:
-        if isinstance(value, torch.Tensor) and value.is_complex():
-            return value.to(torch.complex128)
-        is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
-        return value.double() if is_float else value
+        if not isinstance(value, torch.Tensor):
+            return value
+        wide = torch.complex128 if value.is_complex() else torch.float64
+        is_float = value.is_complex() or value.is_floating_point()
+        return value.to(wide if is_float else value.dtype, copy=True)
 
     return torch.utils._pytree.tree_map(convert, values)  # noqa: SLF001 - torch has no other

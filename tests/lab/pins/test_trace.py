@@ -216,6 +216,35 @@ class InPlace(torch.nn.Module):
         y = self.two(h)
         return x, y, torch.fft.fft(y)
 
+class Views(torch.nn.Module):
+    # An output that is a view of what is changed later, and one that is changed through a view.
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        y, z = self.one(x), self.two(x)
+        part = y.chunk(2, 1)[0]
+        y.relu_()
+        z.diagonal().fill_(1)
+        return part, z
+
+def views():
+    return Views(), torch.ones(2, 4)
+
+def in_place_module():
+    parts = torch.nn.Linear(4, 4), torch.nn.SiLU(inplace=True), torch.nn.Linear(4, 4)
+    return torch.nn.Sequential(*parts), torch.ones(2, 4)
+
+class Skipped(Views):
+    def forward(self, x):
+        h = self.one(x) + x
+        return self.two(h), h
+
+def skipped():
+    return Skipped(), torch.ones(2, 4)
+
 def in_place():
     return InPlace(), torch.ones(2, 4)
 """
@@ -447,6 +476,27 @@ def test_tensors_that_are_changed_in_place_are_traced(model: str, tmp_path: Path
     assert found[0] == ("first-divergence", "bias-missing")
     wrong = {**values, "fft_fft": values["fft_fft"] * np.complex64(1.001)}
     assert _verify(tree, "forward", wrong, tmp_path / "complex")[0][0] == "first-divergence"
+
+
+@pytest.mark.parametrize("level", ["op", "module"])
+@pytest.mark.parametrize("function", ["views", "in_place_module", "skipped"])
+def test_outputs_are_those_of_the_model(model: str, function: str, level: str) -> None:
+    _, traced = trace.load_model(f"{model}:{function}")
+    trace.prepare_parameters(traced, 0, keep=False)
+    stages, outputs, _, _ = trace._trace(traced, level)
+    values = {stage.name: stage.value for stage in stages}
+    with torch.no_grad():
+        right = traced.model(**traced.inputs)
+    right = right if isinstance(right, tuple) else (right,)
+    for name, value in zip(outputs, right, strict=True):
+        np.testing.assert_allclose(values[name], value.numpy(), rtol=1e-4, atol=1e-6)
+    assert all(stage.rounding < 1e-5 for stage in stages)
+
+
+def test_module_that_changes_its_input_is_fed_by_the_stage_before(model: str) -> None:
+    _, traced = trace.load_model(f"{model}:in_place_module")
+    stages, _, more, _ = trace._trace(traced, "module")
+    assert (stages[1].feeds, more) == ({"input": "0"}, {})
 
 
 def test_output_before_a_loss_has_the_name_of_its_layer(model: str) -> None:
