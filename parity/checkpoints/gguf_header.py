@@ -149,7 +149,9 @@ def read_header(data: bytes) -> Header:
     for _ in range(tensors):
         name, at = _read_text(data, at)
         (count,) = struct.unpack_from("<I", data, at)
-        dims = struct.unpack_from(f"<{min(count, len(data))}Q", data, at + 4)
+        if count > _MAX_NDIM:  # the product of very many takes forever
+            raise ValueError(f"tensor {name!r:.200} has {count:,} dimensions")
+        dims = struct.unpack_from(f"<{count}Q", data, at + 4)
         kind, offset = struct.unpack_from("<IQ", data, at + 4 + 8 * count)
         at += 16 + 8 * count
         found.append(TensorInfo(name, kind, dims, offset))

@@ -22,6 +22,13 @@ _MAPPINGS = ("collections.OrderedDict", "builtins.dict", "__builtin__.dict")
 
 
 class _Mapping(dict[Any, Any]):
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Reject nested keys, whose hash or text may take forever or the whole stack."""
+        parts = key if isinstance(key, tuple) else (key,)
+        if any(isinstance(part, tuple | PickledCall) for part in parts):
+            raise ValueError("a key of a mapping is nested")
+        super().__setitem__(key, value)
+
     def __setstate__(self, _state: Any) -> None:
         """Leave out attributes, which change no tensor."""
 
@@ -53,6 +60,10 @@ class PickledCall:
     function: Any
     args: tuple[Any, ...]
 
+    def __str__(self) -> str:
+        # Without the arguments, in which a tuple may be twice in another one, and so on.
+        return f"what {self.function} returns"
+
     def __call__(self, *args: Any) -> PickledCall:
         """Return the call of what this one returns."""
         return PickledCall(self, args)
@@ -70,6 +81,7 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001 - the documented one is in C
     dispatch = {  # noqa: RUF012 - as in the base
         **{code: _ACTIONS[code] for code in (getattr(pickle, o)[0] for o in _OPCODES.split())},
         pickle.NEWOBJ[0]: _ACTIONS[pickle.REDUCE[0]],
+        pickle.EMPTY_DICT[0]: lambda reader: reader.append(_Mapping()),  # type: ignore[attr-defined]
     }
 
     def find_class(self, module: str, name: str) -> Any:

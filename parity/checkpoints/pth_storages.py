@@ -95,12 +95,15 @@ def _read_legacy(path: Path) -> Archive:
         magic, _, _, value, keys = (read_pickle(stream) for _ in range(5))
         if magic != _LEGACY_MAGIC:
             raise ValueError("the first pickle is another one")
+        if not all(isinstance(key, str) for key in keys):
+            raise TypeError("a storage's key is not text")
         leaves = [*islice(_walk_leaves(value, (), _CONTAINERS), _MAX_LEAVES)]
         names, spans, end = {}, {}, stream.tell()
         for _, one in leaves:
             if isinstance(one, PickledCall) and str(one.function) in (_V1, _V2):
                 _, class_, key, *_ = one.args[0].args
-                names[key] = _STORAGES[class_.name]
+                if isinstance(key, str):
+                    names[key] = _STORAGES[class_.name]
         for key in keys:
             file.seek(end)
             size = int.from_bytes(file.read(8), "little") * DTYPES[names[key]].storage.itemsize
@@ -194,6 +197,8 @@ def locate_view(archive: Archive, rebuilt: PickledCall) -> StorageLocation | Non
     if call not in ARGUMENTS:
         return None
     _, class_, key, *_ = storage.args
+    if not isinstance(key, str):
+        return None
     kind = TORCH_DTYPES[more[2].name].name if call == _V3 else _STORAGES.get(class_.name)
     span = archive.spans.get(f"{archive.prefix}data/{key}")
     numbers = (offset, *sizes, *strides)

@@ -176,6 +176,7 @@ def gguf(dims: tuple[int, ...], kind: int, alignment: int, length: int) -> bytes
         ((32, 3), 2, 53, None),  # beyond the file
         ((33, 1), 2, 99, None),  # no whole block
         ((32, 3), 99, 999, None),  # a type that is not known
+        ((1,) * 33, 0, 4, None),  # too many dimensions
     ],
 )
 def test_infos_of_gguf(
@@ -219,6 +220,9 @@ HOSTILE = {
     "an extension": b"\x80\x02\x82\1.",
     "a persistent id in text": b"Pstorage\n.",
     "a set": pickle.dumps({1}),
+    "a key whose hash takes the whole stack": b"\x80\x02})" + b"\x85" * 2**20 + b"K\1s.",
+    "a key whose hash takes forever": b"\x80\x02K\1q\0}(" + b"h\0h\0\x86q\0" * 64 + b"K\1u.",
+    "a key with a call in a tuple": b"\x80\x02}cos\ngetcwd\n)R\x85K\1s.",
     "no end": b"\x80\x02}",
 }
 
@@ -227,6 +231,11 @@ HOSTILE = {
 def test_a_hostile_pickle_is_rejected(name: str) -> None:
     with pytest.raises((ValueError, EOFError, pickle.UnpicklingError)):
         read_pickle(HOSTILE[name])
+
+
+def test_a_call_is_printed_without_its_arguments() -> None:
+    doubled = b"\x80\x02K\1" + b"q\0h\0\x86" * 64
+    assert str(read_pickle(doubled + b"cos\ngetcwd\nh\0\x85R.")) == "what os.getcwd returns"
 
 
 def test_a_memo_of_a_large_index_is_small() -> None:
