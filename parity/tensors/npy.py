@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Callable
 from math import prod
@@ -90,5 +91,6 @@ def _call_parser(parser: Callable[..., Any], file: Any, **options: int) -> Any:
     except OSError:
         raise
     except Exception as error:
-        message = f"is not a .npy file: {' '.join(str(error).split()):.300}"
+        reason = re.sub(r" object at 0x\w+", "", " ".join(str(error).split()))  # other in each run
+        message = f"is not a .npy file: {reason:.300}"
         raise FormatError("bad-header", message) from error

@@ -99,6 +99,7 @@ REFUSED = {
     "another file": b"PK\x03\x04abcdef",
     "version 3": made(literal(), version=(3, 0)),
     "version 9": made(literal(), version=(9, 9)),
+    "a sum as shape": made(literal(shape="(1 + 1,)")),
     "data cut": made(literal(), bytes(7)),
     "data too long": made(literal(), bytes(9)),
     "two arrays": saved(np.ones(1, "<f4")) * 2,
