@@ -8,6 +8,7 @@ port lacks an operator, a dtype or an option says ``not supported: …``: that i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from parity.port.run import DumpResult
 from parity.results import Finding
 from parity.suites.base import Case, DumpComparison
 from parity.suites.tensor_values import format_value
+from parity.tensors import FormatError
 from parity.tensors.folder import list_tensors
 from parity.tensors.paired_reads import read_chunks
 from parity.text import format_count
@@ -227,13 +229,16 @@ def find_constant(folders: Iterable[Path]) -> str:
     chance, and so does a file that is not a tensor.
     """
     found: set[str] = set()
-    for contents in map(list_tensors, folders):
-        if contents.unread or contents.unreadable:
-            return ""
-        for tensor in contents.tensors.values():
-            for chunk in read_chunks(tensor, tensor, range(tensor.count)):
-                values = np.unique(tensor.dtype.decode(chunk.expected))
-                found |= {format_value(one, tensor.dtype) for one in values[:2]}
-                if len(found) > 1 or (tensor.count == 1 and np.isfinite(values[0]) and values[0]):
-                    return ""
-    return "".join(found)
+    with suppress(FormatError):  # a file that was cut or removed after it had been compared
+        for contents in map(list_tensors, folders):
+            if contents.unread or contents.unreadable:
+                return ""
+            for tensor in contents.tensors.values():
+                for chunk in read_chunks(tensor, tensor, range(tensor.count)):
+                    values = np.unique(tensor.dtype.decode(chunk.expected))
+                    found |= {format_value(one, tensor.dtype) for one in values[:2]}
+                    is_alone = tensor.count == 1 and np.isfinite(values[0]) and values[0]
+                    if len(found) > 1 or is_alone:
+                        return ""
+        return "".join(found)
+    return ""

@@ -405,6 +405,17 @@ def test_a_name_that_is_a_file_s_is_compared(name: str, tmp_path: Path) -> None:
     assert found.list_outcomes()["odd"] == ("refused", "fail")
 
 
+def test_a_dump_that_vanishes_after_it_was_compared_has_no_constant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save(tmp_path / "w.npy", np.zeros(3, "<f4"))
+    assert outcomes.find_constant([tmp_path]) == "0"
+    contents = outcomes.list_tensors(tmp_path)
+    monkeypatch.setattr(outcomes, "list_tensors", lambda _: contents)
+    (tmp_path / "w.npy").unlink()
+    assert not outcomes.find_constant([tmp_path])
+
+
 # --- options ------------------------------------------------------------------------------------
 
 
