@@ -78,16 +78,18 @@ def test_a_folder_is_packed_and_its_digest_reported(
         ]
 
 
-def test_each_file_of_the_command_line_is_a_case(tmp_path: Path) -> None:
-    files = [tmp_path / name for name in ("a.npy", "b.npy", "c.npy")]
-    for file in files:
+def test_each_file_or_folder_of_the_command_line_is_a_case(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("a.npy", "b.npy", "c.1", "c.2")]
+    for folder in files[2:]:
+        folder.mkdir()
+    for file in (*files[:2], *(folder / "x.npy" for folder in files[2:])):
         np.save(file, np.ones(3, "<f4"))
     out = tmp_path / "out"
     words = ["pin", "tensors", *map(str, files), "--name", "ops-v1", "--out", str(out)]
     assert run_command_line(words) == 0
     with tarfile.open(out / "ops-v1.tar") as tar:
         folders = {name.partition("/")[0] for name in tar.getnames()}
-    assert folders == {"a", "b", "c", "parity.json"}
+    assert folders == {"a", "b", "c.1", "c.2", "parity.json"}
 
 
 def test_the_same_folder_makes_the_same_bytes(folder: Path, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def pin(target_dir: Path, *, folder: Path, more: Sequence[Path] = (), name: str 
                 f"{path.as_posix()} has inputs in a subfolder ({nested}); name each case's folder"
             )
             raise ConfigError(Problem("usage", message))
-        writer.add_case(path.stem, outputs, inputs)
+        writer.add_case(path.name if path.is_dir() else path.stem, outputs, inputs)
     return writer.write(target_dir)
 
 
