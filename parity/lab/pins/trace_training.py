@@ -14,6 +14,7 @@ from parity.lab.libraries import import_library
 from parity.lab.pins.trace_stage import (
     check_numbers,
     check_size,
+    is_alike,
     jitter,
     measure_drift,
     state_tolerance,
@@ -78,9 +79,13 @@ def _add_training(
     torch = import_library("torch")
     try:
         single, kind, settings = _train(traced, steps, torch.float32)
+        again, _, _ = _train(traced, steps, torch.float32)
     except Exception as error:
         message = f"{case}: a step of training raises {type(error).__name__}: {error}"
         raise ConfigError(Problem("trace", message)) from error
+    if name := next((key for key in single if not is_alike(single[key], again[key])), ""):
+        message = f"{case}: {name} has other values in a second run: the model or loss is random"
+        raise ConfigError(Problem("trace", message))
     double, _, _ = _train(traced, steps, torch.float64)
     moved, given = jitter(traced.model, traced.inputs)
     other, _, _ = _train(replace(traced, model=moved, inputs=given), steps, torch.float32)
@@ -178,7 +183,7 @@ def _train(traced: Traced, steps: int, dtype: Any) -> tuple[Values, str, dict[st
     losses = []
     for step in range(1, steps + 1):
         optimizer.zero_grad()
-        loss = traced.loss(model(**inputs))
+        loss = traced.loss(model(**copy.deepcopy(inputs)))  # which a model may change
         loss.backward()
         losses.append(float(loss.detach()))
         _record(values, model, f"step_{step}/grad/", lambda parameter: parameter.grad)

@@ -194,6 +194,23 @@ def random_branch():
 def no_loss():
     return Bad(torch.tanh), torch.ones(2, 4), lambda out: out, lambda p: torch.optim.SGD(p)
 
+def _train(function):
+    return Bad(function), torch.ones(2, 4), torch.sum, lambda p: torch.optim.SGD(p, lr=0.1)
+
+class Dropped(Bad):
+    def forward(self, x):
+        return torch.nn.functional.dropout(super().forward(x), 0.5, self.training)
+
+def random_steps():
+    return Dropped(torch.tanh), *_train(torch.tanh)[1:]
+
+class Scaled(Bad):
+    def forward(self, x):
+        return super().forward(x.mul_(3))
+
+def scaled():
+    return Scaled(torch.tanh), *_train(torch.tanh)[1:]
+
 def no_output():
     return Bad(lambda x: None), torch.ones(2, 4)
 
@@ -430,6 +447,7 @@ def test_several_models_and_optimizers_are_one_bundle(model: str, tmp_path: Path
         ("random", {}, "rand (aten.rand.default) is random: no port can give its values"),
         ("random_branch", {}, "output has other values in a second run"),
         ("no_loss", {"train": 1}, "train: a step of training raises RuntimeError: grad can be"),
+        ("random_steps", {"train": 1}, "train: step_1/grad/fc.weight has other values in a second"),
         ("no_output", {}, "hooks: it calls no module, or returns no tensor that it computes"),
         ("doubled", {}, "input input of the model: a parameter or a buffer has the same name"),
         ("branch", {"train": 1}, "--train needs a function that returns"),
@@ -497,6 +515,20 @@ def test_module_that_changes_its_input_is_fed_by_the_stage_before(model: str) ->
     _, traced = trace.load_model(f"{model}:in_place_module")
     stages, _, more, _ = trace._trace(traced, "module")
     assert (stages[1].feeds, more) == ({"input": "0"}, {})
+
+
+def test_each_step_of_training_begins_with_the_same_inputs(model: str, tmp_path: Path) -> None:
+    archive = trace.pin(tmp_path / "out", model=[f"{model}:scaled"], train=2)
+    tree = unpack(archive, tmp_path / "tree")
+    values, state = _read(tree, "train"), _read(tree, "model")
+    given = np.load(next(tree.rglob("inputs/*.npy")))
+    for step in (0, 1):
+        weight, bias = (
+            values[f"step_1/fc.{name}"] if step else state[f"fc.{name}"]
+            for name in ("weight", "bias")
+        )
+        right = np.tanh(3 * given @ weight.T + bias).sum()
+        np.testing.assert_allclose(values["loss"][step], right, rtol=1e-4)
 
 
 def test_output_before_a_loss_has_the_name_of_its_layer(model: str) -> None:
