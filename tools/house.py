@@ -249,7 +249,7 @@ CHECKS: dict[str, tuple[Callable[[], Iterator[str]], int]] = {
 #: The second one was 25,500 while suites, which a registry names, were not counted (2,900), and
 #: before manifests of schema 2, measures and stages of models, and 32,000 before ranks, saved
 #: states and written files, which made it 32,600. It must fall to 23,000.
-MIN_VERBS, MAX_REACHABLE = 0.95, 31_300
+MIN_VERBS, MAX_REACHABLE = 0.95, 30_900
 
 
 def run_checks() -> int:
