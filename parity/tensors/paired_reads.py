@@ -93,16 +93,14 @@ def read_chunks(expected: StoredTensor, obtained: StoredTensor, part: range) -> 
     mine, other = _buffers.expected, _buffers.obtained
     left, right = mine.view_array(expected), other.view_array(obtained)
     first, beside = mine.find_start(expected), memoryview(other.raw)[other.find_start(obtained) :]
-    most = CHUNK_BYTES // max(left.itemsize, right.itemsize)
-    same_dtype, equal, start = expected.dtype == obtained.dtype, False, part.start
+    step = CHUNK_BYTES // max(left.itemsize, right.itemsize)
+    same_dtype = expected.dtype == obtained.dtype
     with expected.open() as of_expected, obtained.open() as of_obtained:
-        while start < part.stop:
-            # Where the sides differ, their differences have to fit the caches as well.
-            length = min(most if equal else (most + 1) // 2, part.stop - start)
+        for start in range(part.start, part.stop, step):
+            length = min(step, part.stop - start)
             sides = left[:length], right[:length]
             of_expected.read(start, sides[0])
             of_obtained.read(start, sides[1])
             # One memcmp from `first` on, and no slice is copied.
             equal = same_dtype and mine.raw.startswith(beside[: sides[0].nbytes], first)
             yield Chunk(start, *sides, equal)
-            start += length

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from parity.tensors.dtypes import DType
 
-#: Elements whose differences, on both sides and as float32, fit the processor's second cache.
-BLOCK = 64 * 1024
+#: Elements whose differences, on both sides and as float32, fit a second cache of 2 MiB. In
+#: smaller blocks, two threads wait for each other more often.
+BLOCK = 128 * 1024
 _LINE = 64  # Bytes of a line of the cache
 _SAMPLE = 16 * 1024
 #: Elements up to which float64 for all costs no more than float32 and a second look.
