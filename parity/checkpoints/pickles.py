@@ -8,7 +8,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass
 from io import BytesIO
-from typing import IO, Any
+from typing import Any
 
 #: The operations that a state dict needs; BYTEARRAY8, for one, allocates by a number in the file.
 _OPCODES = """
@@ -50,7 +50,7 @@ class Global:
 
     def __setstate__(self, _state: Any) -> None:
         """Reject attributes, which would change the name."""
-        raise ValueError(f"a state of {self}")
+        raise ValueError(f"the pickle sets attributes of {self}, which no state dict does")
 
 
 @dataclass(eq=False)
@@ -74,13 +74,14 @@ class PickledCall:
         self.function = "BUILD"
 
 
-_ACTIONS = pickle._Unpickler.dispatch  # noqa: SLF001 - as below
+_ACTIONS = pickle._Unpickler.dispatch  # noqa: SLF001 - the documented one is in C
 
 
-class _Reader(pickle._Unpickler):  # noqa: SLF001 - the documented one is in C
+class _Reader(pickle._Unpickler):  # noqa: SLF001 - as above
     dispatch = {  # noqa: RUF012 - as in the base
         **{code: _ACTIONS[code] for code in (getattr(pickle, o)[0] for o in _OPCODES.split())},
         pickle.NEWOBJ[0]: _ACTIONS[pickle.REDUCE[0]],
+        # typeshed does not know the reader's `append`.
         pickle.EMPTY_DICT[0]: lambda reader: reader.append(_Mapping()),  # type: ignore[attr-defined]
     }
 
@@ -91,10 +92,11 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001 - the documented one is in C
         return PickledCall(None, tuple(pid))
 
 
-def read_pickle(data: bytes | IO[bytes]) -> Any:
+def read_pickle(data: bytes | BytesIO) -> Any:
     """Return the content of a pickle: mappings, lists, tuples, plain values and calls.
 
-    A file is read up to the pickle's end.
+    A stream is read up to the pickle's end; it is in memory, since reading a file on disk allocates
+    by a length that the pickle states.
 
     Raises:
         Exception: Damaged, or with an operation that these do not have; among others ValueError,

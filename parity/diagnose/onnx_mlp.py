@@ -90,7 +90,8 @@ def find_mlp_mistake(
                 f"computed in that way, all outputs on {len(names)} inputs "
                 f"({', '.join(names)}) are the obtained ones"
             )
-            text = "two causes at once: " * (len(made) > 1) + ", and ".join(m.text for m in made)
+            start = "two causes at once: " if len(made) > 1 else ""
+            text = start + ", and ".join(one.text for one in made)
             return Cause("+".join(one.code for one in made), text, evidence)
     return None
 
@@ -99,10 +100,13 @@ def _join_ways(made: tuple[MlpMistake, ...]) -> dict[str, Way]:
     """Return the ways of all mistakes by stage; of two functions in one place the last."""
     joined: dict[str, Way] = {}
     for stage, way in chain.from_iterable(one.ways.items() for one in made):
-        if (first := joined.get(stage)) and not way.call:
+        first = joined.get(stage)
+        if first is None or way.call:
+            joined[stage] = way
+        else:
             settings, changes = {**first.set, **way.set}, {**first.change, **way.change}
-            way = replace(way, set=settings, change=changes, drop=(*first.drop, *way.drop))  # noqa: PLW2901 - both
-        joined[stage] = way
+            drop = (*first.drop, *way.drop)
+            joined[stage] = replace(way, set=settings, change=changes, drop=drop)
     return joined
 
 

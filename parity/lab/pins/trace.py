@@ -237,17 +237,14 @@ def _trace(
             raise
         except Exception as error:  # noqa: BLE001 - export raises errors of many types
             reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+    start = f"the model cannot be traced: torch.export: {reason or 'not asked'}; hooks: "
     try:
         trace = ModuleTrace(traced.model, traced.inputs)
     except Exception as error:
-        message = (
-            f"the model cannot be traced: torch.export: {reason or 'not asked'}; hooks: {error}"
-        )
-        raise ConfigError(Problem("trace", message)) from error
+        raise ConfigError(Problem("trace", f"{start}{error}")) from error
     if not trace.stages or not trace.outputs:
-        message = "it calls no module, or returns no tensor that it computes"
-        message = f"the model cannot be traced: {reason or 'not asked'}; hooks: {message}"
-        raise ConfigError(Problem("trace", message.replace("traced: ", "traced: torch.export: ")))
+        message = f"{start}it calls no module, or returns no tensor that it computes"
+        raise ConfigError(Problem("trace", message))
     note = (
         f"by forward hooks, since torch.export rejects the model: {reason}"
         if reason
