@@ -340,8 +340,8 @@ EXPORTS: dict[str, tuple[Any, str, str]] = {
     "no bias at all": (lambda x, w, b, v, c: relu(x @ w.T) @ v.T + 0 * (b[0] + c),
         "onnx-bias+onnx-bias", "two causes at once: fc1 has no bias, and fc2 has no bias"),
     "two of one layer": (lambda x, w, b, v, c: relu(x @ w.reshape(4, 8)) @ v.T + c + 0 * b[0],
-        "onnx-trans-b+onnx-bias", "two causes at once: the Gemm of fc1 takes its weight without "
-        "transposing it (transB), and fc1 has no bias"),
+        "onnx-trans-b+onnx-bias", ("two causes at once: the Gemm of fc1 takes its weight without "
+        "transposing it (transB), and fc1 has no bias")),
 }  # fmt: skip
 
 
